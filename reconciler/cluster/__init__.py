@@ -1,0 +1,1 @@
+"""A cluster behind one Protocol: Kubernetes, or a stand-in on this machine."""

@@ -1,0 +1,1 @@
+"""String the stages together: one pass, and the loop around it."""

@@ -1,0 +1,342 @@
+"""The values that the stages of a pass hand to each other: frozen, and without behaviour of their own.
+
+A `Manifest` is a Kubernetes object as plain JSON; nobody changes one that came in as an argument.
+A document is the status of one job as it stands in `jobs/<name>.yaml` on the status branch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+Manifest = dict[str, Any]
+Document = dict[str, Any]
+
+ANNOTATION_PREFIX = "job-reconciler/"
+OWNER_LABEL = "job-reconciler/owner"
+JOB_LABEL = "job-reconciler/job"
+RUN_LABEL = "job-reconciler/run"
+TASK_HASH = "job-reconciler/task-hash"
+RENDER_HASH = "job-reconciler/render-hash"
+SITE_HASH = "job-reconciler/site-hash"
+FILE = "job-reconciler/file"
+COMMIT = "job-reconciler/commit"
+MAIN_CONTAINER = "main"
+
+
+class Severity(StrEnum):
+    """Whether a problem stops its file."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Verb(StrEnum):
+    """What a pass does about one object; the same word in CLI, log, JSON, status and commit message."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    REPLACE = "replace"
+    KEEP = "keep"
+    HOLD = "hold"
+    CANCEL = "cancel"
+    PRUNE = "prune"
+    CONFLICT = "conflict"
+
+
+class Result(StrEnum):
+    """How an action ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class State(StrEnum):
+    """The states of a job: SkyPilot's words, then three of our own."""
+
+    PENDING = "PENDING"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    RECOVERING = "RECOVERING"
+    CANCELLING = "CANCELLING"
+    SUCCEEDED = "SUCCEEDED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    FAILED_SETUP = "FAILED_SETUP"
+    FAILED_PRECHECKS = "FAILED_PRECHECKS"
+    SUSPENDED = "SUSPENDED"
+    LOST = "LOST"
+    INVALID = "INVALID"
+
+
+FAILED_STATES = frozenset({State.FAILED, State.FAILED_SETUP, State.FAILED_PRECHECKS})
+TERMINAL_STATES = FAILED_STATES | {State.SUCCEEDED, State.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong, or worth knowing, about a place in a file.
+
+    `code` is a stable kebab-case word; `line` and `column` count from 1; `field` is a dotted path such as
+    `resources.cpus` or `config.kubernetes.pod_config.spec.containers[0].env`.
+    """
+
+    severity: Severity
+    code: str
+    path: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+    field: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerators:
+    """So many of one of these GPUs, by their SkyPilot names: `{"A100", "H100"}` means either will do."""
+
+    names: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one node of a task asks for. `cpus` and `memory` are Kubernetes quantities (`"4"`, `"500m"`, `"16Gi"`)."""
+
+    cpus: str
+    memory: str
+    accelerators: Accelerators | None = None
+    disk: str | None = None
+    image: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    use_spot: bool = False
+
+
+class OnChange(StrEnum):
+    """What happens to an unfinished run when its file wants another version."""
+
+    REPLACE = "replace"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A valid task file: what one job is to be, before site-wide settings.
+
+    `name` is the job's normalised name (a DNS label of at most 46 characters), `original_name` what the file said, if
+    it did. `task_hash` is the SHA-256 in hex that decides whether a file is a new version. `context` and `namespace`
+    are None where the file doesn't say. `secrets` maps a variable to a key of the Secret `secret` (None: the site's).
+    `env` and `secrets` keep the order of the file. `pod_config` and `custom_metadata` are this task's layer alone.
+    """
+
+    path: str
+    name: str
+    original_name: str | None
+    task_hash: str
+    run: str
+    setup: str | None
+    env: dict[str, str]
+    secrets: dict[str, str]
+    secret: str | None
+    resources: Resources
+    num_nodes: int
+    priority_class: str | None
+    max_restarts_on_errors: int
+    recover_on_exit_codes: tuple[int, ...]
+    pod_config: Manifest
+    custom_metadata: Manifest
+    context: str | None
+    namespace: str | None
+    suspend: bool
+    on_change: OnChange
+    max_recoveries: int
+    timeout_seconds: int | None
+    set_pod_resource_limits: float | None
+    warnings: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFile:
+    """One file under `jobs/`: its task, or the problems that stop it.
+
+    `name` is the normalised job name when one can be told even though the file is invalid; None when not.
+    A file of comments alone has neither task nor problems.
+    """
+
+    path: str
+    name: str | None
+    task: Task | None
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClass:
+    """A PriorityClass that a file declares. `manifest` is what is sent, without our owner label."""
+
+    path: str
+    line: int
+    name: str
+    value: int
+    global_default: bool
+    preemption_policy: str
+    description: str
+    manifest: Manifest
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityFile:
+    """One file under `priorities/`: the classes it declares, and what is wrong with the others."""
+
+    path: str
+    classes: tuple[PriorityClass, ...]
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a repository may ask for; None allows all. `gpus` is the most that one job may have over all its nodes."""
+
+    priority_classes: tuple[str, ...] | None = None
+    images: tuple[str, ...] | None = None
+    namespaces: tuple[str, ...] | None = None
+    gpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Settings for all jobs, from `.sky.yaml` and `reconciler.yaml`. Intervals are seconds.
+
+    `pod_config` and `custom_metadata` are the global layers; `contexts` holds a context's own
+    `{"pod_config": {...}, "custom_metadata": {...}, "namespace": "..."}`. `site_hash` covers all that can change a
+    rendered Job, so that a pass can tell without rendering whether a live one is outdated.
+    """
+
+    owner: str | None = None
+    source_branch: str | None = None
+    status_branch: str = "job-status"
+    allowed_contexts: tuple[str, ...] | None = None
+    namespace: str | None = None
+    sky_namespace: str | None = None
+    default_image: str = "python:3.12"
+    secret: str = "job-secrets"  # noqa: S105 - the name of a Secret
+    interval: float = 60.0
+    status_interval: float = 5.0
+    history_limit: int = 3
+    limits: Limits = Limits()
+    pod_config: Manifest = field(default_factory=dict)
+    custom_metadata: Manifest = field(default_factory=dict)
+    contexts: dict[str, Manifest] = field(default_factory=dict)
+    set_pod_resource_limits: float | None = None
+    site_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The three numbers of a run that are never merged; `inexact` says why they can't be trusted, or None."""
+
+    recoveries: int
+    restarts_on_error: int
+    evictions: int = 0
+    inexact: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One pod of a run as it was seen. Times are RFC 3339 UTC strings, or None when not (yet) known."""
+
+    pod: str
+    started_at: str | None = None
+    ended_at: str | None = None
+    node: str | None = None
+    reason: str | None = None
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a live Job and its pods say about a run."""
+
+    state: State
+    reason: str | None
+    message: str | None
+    counts: Counts
+    submitted_at: str | None
+    started_at: str | None
+    ended_at: str | None
+    attempts: tuple[Attempt, ...]
+    priority_class: str | None
+    priority_value: int | None
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRun:
+    """One of our Jobs on the cluster, with its pods: run `number` of `job`, made for `task_hash`."""
+
+    job: str
+    number: int
+    task_hash: str
+    uid: str
+    namespace: str
+    manifest: Manifest
+    observation: Observation
+    deleting: bool
+
+    @property
+    def finished(self) -> bool:
+        """Whether the outcome stands: nothing that happens to its pods changes it any more."""
+        return self.observation.state in TERMINAL_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """What the status branch says about one run."""
+
+    number: int
+    task_hash: str
+    uid: str
+    state: State
+    recoveries: int
+    ended_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing a pass does, or on purpose doesn't, about one object; `result` is None in a plan.
+
+    `manifest` is what create and replace send, and the merge patch of an update. `live` is the object to patch or
+    delete, as it was read: its uid and resourceVersion guard the request. `needs_attention` marks what does not heal
+    by itself: the pass then ends with exit code 3.
+    """
+
+    verb: Verb
+    kind: str
+    namespace: str | None
+    name: str
+    job: str | None
+    reason: str
+    result: Result | None = None
+    manifest: Manifest | None = None
+    live: Manifest | None = None
+    needs_attention: bool = False
+
+
+class Verdict(StrEnum):
+    """What the scheduler would do with a pod now."""
+
+    FITS = "fits"
+    PREEMPTS = "preempts"
+    WAITS = "waits"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a pod would go, and who would have to leave. `victims` are `namespace/name` of pods."""
+
+    verdict: Verdict
+    node: str | None
+    victims: tuple[str, ...]
+    reason: str

@@ -1,0 +1,1 @@
+"""Git: read the desired state and the record, publish the status, tell when to look."""
