@@ -307,8 +307,9 @@ class Action:
     """One thing a pass does, or on purpose doesn't, about one object; `result` is None in a plan.
 
     `manifest` is what create and replace send, and the merge patch of an update. `live` is the object to patch or
-    delete, as it was read: its uid and resourceVersion guard the request. `needs_attention` marks what does not heal
-    by itself: the pass then ends with exit code 3.
+    delete, as it was read: its uid and resourceVersion guard the request. `deleted` tells, whatever else became of the
+    action, that the server has accepted the deletion of `live`. `needs_attention` marks what does not heal by itself:
+    the pass then ends with exit code 3.
     """
 
     verb: Verb
@@ -320,6 +321,7 @@ class Action:
     result: Result | None = None
     manifest: Manifest | None = None
     live: Manifest | None = None
+    deleted: bool = False
     needs_attention: bool = False
 
 

@@ -1,0 +1,35 @@
+"""`reconcile logs`: a job's output, across its interruptions."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from reconciler.cli.clusters import open_cluster
+from reconciler.cli.options import cluster_option, repo_option
+from reconciler.cli.output import note
+from reconciler.cli.repositories import open_repository
+
+
+@click.command(name="logs")
+@click.argument("job", metavar="JOB")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends, through preemption and recovery.")
+@repo_option
+@cluster_option
+def command(*, job: str, follow: bool, repo: str, cluster: str | None) -> None:
+    """Print the output of a job's newest run: JOB is its name, or a run such as train-3.
+
+    \b
+    reconcile logs train
+    reconcile logs train -f               also what comes, until the job has ended
+    """  # noqa: D301 - \b keeps click from folding the examples
+    from reconciler.engine.logs import stream_logs
+    from reconciler.engine.options import Options
+    from reconciler.engine.record import read_setting
+
+    with open_repository(repo) as repository, open_cluster(cluster) as live:
+        setting = read_setting(repository, Options(), live.context)
+        for chunk in stream_logs(live, setting.owner, job, follow=follow, say=note):
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()

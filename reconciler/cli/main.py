@@ -1,0 +1,141 @@
+"""The `reconcile` command: its commands, and the three ways in which the process ends."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from importlib import import_module
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from reconciler import __version__
+from reconciler.cli.options import cluster_option, flags, output_option, ref_option, repo_option
+from reconciler.errors import ExitCode, ReconcilerError
+
+COMMANDS = {
+    "plan": "Show what a pass would do, and who would have to make room.",
+    "validate": "Check task files and PriorityClasses without a cluster.",
+    "queue": "List the jobs: state, durations and recoveries.",
+    "show": "Show one job, its runs and its history.",
+    "logs": "Print a job's output.",
+    "render": "Print the manifests of a job as they would be sent.",
+    "demo": "Play preemption and recovery on this machine in half a minute.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command only when it is called, so that --help answers at once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands in the order in which people meet them."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of a command."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"reconciler.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from their one-line texts, without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Suggest the nearest command where the first word is none."""
+        rest = super().parse_args(ctx, args)
+        word = next(iter((*ctx._protected_args, *ctx.args)), None)  # noqa: SLF001 - click keeps the word there
+        if word and word not in COMMANDS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(word, COMMANDS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else f" There are: {', '.join(COMMANDS)}."
+            ctx.fail(f"there is no command {word!r}.{hint}")
+        return rest
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 fine, 1 failed, 2 usage, 3 something needs a person, 4 status not pushed, 5 a guard refused.",
+)
+@click.option("--once", is_flag=True, help="Make one pass and end; without it, go on as a loop.")
+@click.option("--dry-run", is_flag=True, help="Decide and print, write nothing.")
+@click.option("--wait", type=click.Choice(["started", "finished"]), help="Stay until every job with a file has.")
+@click.option("--timeout", metavar="DURATION", help="How long --wait stays: 30s, 5m, 2h.")
+@click.option("--interval", metavar="DURATION", help="Loop: pass at least this often (default: reconciler.yaml, 60s).")
+@repo_option
+@ref_option
+@cluster_option
+@flags
+@output_option("json")
+@click.version_option(__version__, prog_name="reconcile")
+@click.pass_context
+def cli(ctx: click.Context, /, **arguments: Any) -> None:
+    """Make a cluster match the jobs in a git repository, and write their status back to it.
+
+    \b
+    reconcile --once                      apply the current commit (in CI: on each push)
+    reconcile --once --wait finished      ... and stay until the jobs have ended
+    reconcile                             keep the cluster in step until told to stop
+    reconcile plan                        what would happen, and who would be preempted
+    reconcile --once --cluster local      try it without a cluster: jobs run on this machine
+    """  # noqa: D301 - \b keeps click from folding the examples
+    if ctx.invoked_subcommand is None:
+        from reconciler.cli.run import run
+
+        run(**arguments)
+
+
+def main() -> NoReturn:
+    """Run the command line and end the process with its exit code.
+
+    Expected errors are one line on stderr; an interrupt is 130; anything else is a bug of ours and comes with a report.
+    """
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        cli.main(prog_name="reconcile", standalone_mode=False)
+        code: int = ExitCode.FINE
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = ExitCode.USAGE
+    except ReconcilerError as error:
+        click.echo(f"reconcile: {error}", err=True)
+        code = error.exit_code
+    except BrokenPipeError:  # the reader of our output went away, as `| head` does
+        sys.stdout = None  # nothing left to flush
+        code = ExitCode.FINE
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("reconcile: interrupted; nothing is lost, the next pass goes on from here", err=True)
+        code = ExitCode.INTERRUPTED
+    except Exception:  # noqa: BLE001 - the last resort: whatever it is, it is reported as ours
+        _report_bug()
+        code = ExitCode.BUG
+    sys.exit(code)
+
+
+def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
+    """End as Ctrl-C does: a pass may stop anywhere, and what is open is closed on the way out."""
+    del signum, frame
+    raise KeyboardInterrupt
+
+
+def _report_bug() -> None:
+    """Print what we need to mend it, without values: a traceback names code, not data."""
+    click.echo(traceback.format_exc(chain=True), err=True)
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    click.echo(
+        f"reconcile: this is a bug in reconcile {__version__} (Python {python}, {sys.platform}). The cluster and the "
+        "status branch are safe. Please report the lines above.",
+        err=True,
+    )

@@ -1,0 +1,61 @@
+"""The options that several commands share, and what they stand for."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from reconciler.errors import UsageError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+repo_option = click.option(
+    "--repo", metavar="PATH|URL", default=".", help="The repository (default: the one around this folder)."
+)
+ref_option = click.option("--ref", metavar="REF", help="The commit to read (default: HEAD).")
+cluster_option = click.option(
+    "--cluster", metavar="local|CONTEXT", help="A kubeconfig context, or this machine (default: the current context)."
+)
+status_branch_option = click.option(
+    "--status-branch", metavar="NAME", help="Where the status is kept, or none (default: reconciler.yaml, job-status)."
+)
+
+GUARDS = {
+    "allow_mass_change": "Go on although many running jobs would be cancelled or replaced.",
+    "allow_empty_source": "Go on although no job, or no class, is left of some.",
+    "allow_cluster_change": "Go on although another cluster stands under a recorded name.",
+    "allow_superseded": "Apply a commit that is no longer the tip of its branch.",
+    "recreate_lost": "Start lost jobs again: those whose Job somebody deleted.",
+}
+
+
+def flags(command: Command) -> Command:
+    """Add the options of a pass: the status branch and the flags that lift a guard."""
+    for name, text in reversed(GUARDS.items()):
+        command = click.option(f"--{name.replace('_', '-')}", is_flag=True, help=text)(command)
+    return status_branch_option(command)
+
+
+def output_option(*formats: str) -> Callable[[Command], Command]:
+    """Add `-o`, with the formats that the command has beside its text for people."""
+    choice = click.Choice(["text", *formats])
+    return click.option("-o", "--output", type=choice, default="text", help="How to print the result.")
+
+
+def duration(text: str | None, *, option: str) -> float | None:
+    """Read `30s`, `5m`, `2h` or bare seconds. Raises UsageError for anything else."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
+    if not match:
+        raise UsageError(f"{option}: {text!r} is no duration; write 30s, 5m, 2h or a number of seconds")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
+
+
+def in_ci() -> bool:
+    """Whether a CI system runs us, by the variable that they all set."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")

@@ -1,0 +1,127 @@
+"""Print results: tables for people, one JSON object for programs. Results go to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reconciler.model import Action, Problem, Result, Severity, State, Verb
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SCHEMA_VERSION = 1
+
+STATE_STYLES = {
+    State.RUNNING: "green",
+    State.SUCCEEDED: "blue",
+    State.RECOVERING: "yellow",
+    State.CANCELLING: "yellow",
+    State.SUSPENDED: "yellow",
+    State.FAILED: "red",
+    State.FAILED_SETUP: "red",
+    State.FAILED_PRECHECKS: "red",
+    State.LOST: "red",
+    State.INVALID: "red",
+}
+VERB_STYLES = {
+    Verb.CREATE: "green",
+    Verb.UPDATE: "green",
+    Verb.REPLACE: "yellow",
+    Verb.CANCEL: "yellow",
+    Verb.PRUNE: "yellow",
+    Verb.CONFLICT: "red",
+}
+PIPED_WIDTH = 10_000  # a pipe has no width: nothing is folded or cut there
+
+
+def print_json(**fields: Any) -> None:
+    """Print one object with `schema_version` first."""
+    click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **fields}, indent=2, ensure_ascii=False))
+
+
+def problem_json(problem: Problem) -> dict[str, Any]:
+    """Return a problem as programs see it."""
+    keys = ("severity", "code", "path", "line", "column", "field", "message")
+    found = asdict(problem)
+    return {key: found[key] for key in keys}
+
+
+def action_json(action: Action) -> dict[str, Any]:
+    """Return an action as programs see it; `result` is null in a plan."""
+    return {
+        "action": action.verb,
+        "result": action.result,
+        "kind": action.kind,
+        "namespace": action.namespace,
+        "name": action.name,
+        "job": action.job,
+        "reason": action.reason,
+    }
+
+
+def console() -> Console:
+    """Return stdout as Rich sees it: colours on a terminal without NO_COLOR, plain text of any width in a pipe."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else PIPED_WIDTH
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def print_table(
+    header: Sequence[str], rows: Iterable[Sequence[tuple[str, str]]], *, numbers: Sequence[str] = ()
+) -> None:
+    """Print aligned columns. A cell is its text and its style; the columns named in `numbers` align right."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for title in header:
+        table.add_column(title, justify="right" if title in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(text, style=style) for text, style in row))
+    console().print(table)
+
+
+def state_cell(state: str) -> tuple[str, str]:
+    """Return a state with its colour."""
+    return state, STATE_STYLES.get(State(state), "")
+
+
+def print_actions(actions: Sequence[Action]) -> None:
+    """Print what was done, or would be, a line each; what is merely kept is counted."""
+    shown = [action for action in actions if action.verb is not Verb.KEEP]
+    kept = len(actions) - len(shown)
+    if shown:
+        print_table(("ACTION", "RESULT", "OBJECT", "REASON"), [_action_row(action) for action in shown])
+    if kept:
+        click.echo(f"{kept} kept as {'they are' if kept > 1 else 'it is'}")
+
+
+def _action_row(action: Action) -> Sequence[tuple[str, str]]:
+    scope = f"{action.kind}/{action.namespace}/{action.name}" if action.namespace else f"{action.kind}/{action.name}"
+    failed = action.result is Result.FAILED
+    style = "red" if failed or action.needs_attention else VERB_STYLES.get(action.verb, "")
+    return (action.verb, style), (action.result or "", "red" if failed else ""), (scope, ""), (action.reason, "")
+
+
+def print_problems(problems: Iterable[Problem]) -> None:
+    """Print problems to stderr as `path:line:column: severity: field: message [code]`, which editors can follow."""
+    colour = sys.stderr.isatty()
+    for problem in problems:
+        place = ":".join(str(part) for part in (problem.path, problem.line, problem.column) if part)
+        field = f"{problem.field}: " if problem.field else ""
+        word = problem.severity.value
+        if colour:
+            word = click.style(word, fg="red" if problem.severity is Severity.ERROR else "yellow", bold=True)
+        click.echo(f"{place or 'reconcile'}: {word}: {field}{problem.message} [{problem.code}]", err=True)
+
+
+def note(text: str) -> None:
+    """Say something to the person at the terminal, beside the result."""
+    click.echo(f"reconcile: {text}", err=True)

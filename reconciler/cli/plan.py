@@ -1,0 +1,80 @@
+"""`reconcile plan`: what a pass would do, and who would have to make room."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from reconciler.cli.clusters import open_cluster
+from reconciler.cli.options import cluster_option, flags, in_ci, output_option, ref_option, repo_option
+from reconciler.cli.output import (
+    action_json,
+    note,
+    print_actions,
+    print_json,
+    print_problems,
+    print_table,
+    problem_json,
+)
+from reconciler.cli.repositories import open_repository
+from reconciler.errors import ExitCode
+from reconciler.model import Verb
+
+VERDICT_STYLES = {"fits": "green", "preempts": "yellow", "waits": "yellow", "never": "red"}
+
+
+@click.command(name="plan")
+@repo_option
+@ref_option
+@cluster_option
+@flags
+@click.option("--detailed-exitcode", is_flag=True, help="End with 6 when there is something to do, 0 when not.")
+@output_option("json")
+def command(
+    *, repo: str, ref: str | None, cluster: str | None, detailed_exitcode: bool, output: str, **given: Any
+) -> None:
+    """Show what a pass would do now, and write nothing.
+
+    \b
+    reconcile plan
+    reconcile plan --ref my-branch --cluster my-context
+    reconcile plan --detailed-exitcode || echo "something to do"
+    """  # noqa: D301 - \b keeps click from folding the examples
+    from reconciler.engine.options import Options
+    from reconciler.engine.preview import preview_jobs
+    from reconciler.engine.reconcile import plan
+
+    with open_repository(repo) as repository, open_cluster(cluster) as live:
+        report = plan(repository, live, Options(ref=ref, in_ci=in_ci(), **given))
+        previews, why_not = preview_jobs(live, report.actions)
+    if output == "json":
+        print_json(
+            commit=report.commit,
+            cluster=report.context,
+            actions=[action_json(action) for action in report.actions],
+            preview=[asdict(preview) for preview in previews],
+            problems=[problem_json(problem) for problem in report.all_problems],
+        )
+    else:
+        print_actions(report.actions)
+        if previews:
+            click.echo()
+            rows = [
+                ((p.job, ""), (p.verdict, VERDICT_STYLES[p.verdict]), (", ".join(p.victims) or "-", ""), (p.reason, ""))
+                for p in previews
+            ]
+            print_table(("JOB", "VERDICT", "VICTIMS", "REASON"), rows)
+    for text in (*report.notes, *why_not):
+        note(text)
+    print_problems(report.all_problems)
+    code = report.exit_code
+    if (
+        detailed_exitcode
+        and code is ExitCode.FINE
+        and any(a.verb not in (Verb.KEEP, Verb.HOLD) for a in report.actions)
+    ):
+        code = ExitCode.CHANGES
+    sys.exit(code)

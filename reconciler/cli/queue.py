@@ -1,0 +1,66 @@
+"""`reconcile queue`: the jobs as the status branch tells of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+
+import click
+
+from reconciler.cli.options import cluster_option, output_option, ref_option, repo_option, status_branch_option
+from reconciler.cli.output import note, print_json, print_table, state_cell
+from reconciler.cli.repositories import open_repository
+from reconciler.model import TERMINAL_STATES, Document
+
+
+@click.command(name="queue")
+@click.option("--all", "everything", is_flag=True, help="Also ended jobs whose file is gone.")
+@repo_option
+@ref_option
+@cluster_option
+@status_branch_option
+@output_option("json")
+def command(
+    *, everything: bool, repo: str, ref: str | None, cluster: str | None, status_branch: str | None, output: str
+) -> None:
+    """List the jobs: state, durations, and how often each was interrupted.
+
+    It reads the status branch, so it needs no cluster and is as fresh as the last pass; --cluster local reads the
+    branch of the jobs on this machine.
+
+    \b
+    reconcile queue
+    reconcile queue -o json | jq '.jobs[] | select(.state == "FAILED") | .job'
+    """  # noqa: D301 - \b keeps click from folding the examples
+    from reconciler.core.queue import COLUMNS, rows
+    from reconciler.engine.options import Options
+    from reconciler.engine.record import read_status
+
+    with open_repository(repo) as repository:
+        commit, documents, _ = read_status(repository, Options(ref=ref, status_branch=status_branch), cluster)
+    jobs = [document for document in documents.values() if everything or _is_current(document)]
+    if output == "json":
+        print_json(commit=commit, jobs=jobs)
+        return
+    click.echo(_summary(jobs))
+    if jobs:
+        table = rows(jobs, datetime.now(UTC), everything=True)
+        print_table(COLUMNS, [_cells(row.cells()) for row in table], numbers=("#RECOVERIES",))
+    for document in jobs:
+        if document["state"] not in TERMINAL_STATES and document["message"]:
+            note(f"{document['job']}: {document['message']}")
+
+
+def _is_current(document: Document) -> bool:
+    return document["file"] is not None or document["state"] not in TERMINAL_STATES
+
+
+def _summary(jobs: list[Document]) -> str:
+    counts = Counter(job["state"] for job in jobs if job["state"] not in TERMINAL_STATES)
+    if not counts:
+        return "No jobs in progress."
+    return "In progress: " + ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
+
+
+def _cells(texts: tuple[str, ...]) -> list[tuple[str, str]]:
+    return [*((text, "") for text in texts[:-1]), state_cell(texts[-1])]

@@ -1,0 +1,181 @@
+"""`reconcile` itself: one pass, a pass that waits, or the loop."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import replace
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from reconciler.cli.clusters import open_cluster
+from reconciler.cli.options import duration, in_ci
+from reconciler.cli.output import action_json, note, print_actions, print_json, print_problems, problem_json
+from reconciler.cli.repositories import open_repository
+from reconciler.errors import ExitCode, UsageError
+from reconciler.model import Verb
+
+if TYPE_CHECKING:
+    from reconciler.cluster.interface import Cluster
+    from reconciler.engine.loop import Loop
+    from reconciler.engine.options import Options
+    from reconciler.engine.report import Report
+    from reconciler.source.repository import Repository
+
+PATIENCE_WITH_LAST_PASS = 3.0  # seconds: SIGTERM ends the loop within five
+
+
+def run(
+    *,
+    once: bool,
+    dry_run: bool,
+    wait: str | None,
+    timeout: str | None,
+    interval: str | None,
+    repo: str,
+    ref: str | None,
+    cluster: str | None,
+    output: str,
+    **flags: Any,
+) -> NoReturn:
+    """Make one pass, wait for its jobs, or loop; end with the exit code of what happened."""
+    from reconciler.engine.options import Options
+    from reconciler.engine.reconcile import plan, reconcile
+
+    options = Options(ref=ref, in_ci=in_ci(), **flags)
+    looping = not (once or dry_run or wait)
+    _check_combination(looping=looping, wait=wait, timeout=timeout, output=output, ref=ref)
+    with open_repository(repo) as repository, open_cluster(cluster, runs_jobs=not dry_run) as live:
+        if looping:
+            _loop(repository, live, options, interval=duration(interval, option="--interval"))
+        if dry_run:
+            report = plan(repository, live, options)
+        elif wait:
+            report = _wait(repository, live, options, goal=wait, timeout=duration(timeout, option="--timeout"))
+        else:
+            report = reconcile(repository, live, options)
+    print_report(report, output)
+    sys.exit(report.exit_code)
+
+
+def _check_combination(*, looping: bool, wait: str | None, timeout: str | None, output: str, ref: str | None) -> None:
+    """Refuse options that contradict each other, by their names."""
+    if timeout and not wait:
+        raise UsageError("--timeout belongs to --wait started or --wait finished")
+    if looping and output == "json":
+        raise UsageError("-o json prints one pass: add --once (the loop prints a line a change)")
+    if looping and ref:
+        raise UsageError("--ref names one commit: add --once (the loop follows the branch)")
+
+
+def print_report(report: Report, output: str) -> None:
+    """Print what a pass did: one JSON object, or a table; problems and notes go to stderr."""
+    if output == "json":
+        print_json(
+            commit=report.commit,
+            cluster=report.context,
+            actions=[action_json(action) for action in report.actions],
+            problems=[problem_json(problem) for problem in report.all_problems],
+            status_commit=report.status_commit,
+            superseded=report.superseded,
+        )
+    else:
+        print_actions(report.actions)
+        if report.status_commit:
+            click.echo(f"status committed: {report.status_commit[:10]}")
+    for text in report.notes:
+        note(text)
+    print_problems(report.all_problems)
+
+
+def _wait(repository: Repository, cluster: Cluster, options: Options, *, goal: str, timeout: float | None) -> Report:
+    from reconciler.engine.reconcile import reconcile
+    from reconciler.engine.wait import wait_for
+
+    progress = _Progress()
+
+    def one_pass(commit: str | None) -> Report:
+        return reconcile(repository, cluster, replace(options, ref=commit) if commit else options)
+
+    try:
+        return wait_for(goal, one_pass, timeout=timeout, progress=progress.show, complain=note)
+    finally:
+        progress.clear()
+
+
+class _Progress:
+    """One line on a terminal that says what a wait is waiting for; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self.on = sys.stderr.isatty()
+
+    def show(self, report: Report) -> None:
+        states = [document["state"] for document in report.documents.values()]
+        text = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
+        self._print(f"waiting: {text}")
+
+    def clear(self) -> None:
+        self._print("")
+
+    def _print(self, text: str) -> None:
+        if self.on:
+            click.echo(f"\r\x1b[2K{text}", nl=False, err=True)
+
+
+def _loop(repository: Repository, cluster: Cluster, options: Options, *, interval: float | None) -> NoReturn:
+    """Keep the cluster in step until SIGTERM (exit 0) or Ctrl-C (130)."""
+    from reconciler.engine.loop import Loop, Rhythm, watch_cluster
+    from reconciler.engine.reconcile import reconcile
+    from reconciler.engine.record import read_setting
+    from reconciler.source.watch import watch_commits
+
+    setting = read_setting(repository, options, cluster.context)
+    rhythm = Rhythm(interval=interval or setting.site.interval, status_interval=setting.site.status_interval)
+
+    def one_pass() -> bool:
+        report = reconcile(repository, cluster, options)
+        _log(report)
+        return report.status_commit is not None
+
+    loop = Loop(one_pass, rhythm, note)
+    _end_on_sigterm(loop)
+    for kind in ("Job", "Pod"):
+        loop.follow(watch_cluster(cluster, kind, setting.owner, loop.stop))
+    status_branch = setting.status.branch if setting.status else ""
+    loop.follow(
+        watch_commits(
+            repository, remote=setting.remote, status_branch=status_branch, interval=rhythm.interval, stop=loop.stop
+        )
+    )
+    note(f"keeping {cluster.context} in step with {repository.folder}; Ctrl-C or SIGTERM ends it")
+    loop.run()
+    sys.exit(ExitCode.FINE)
+
+
+def _end_on_sigterm(loop: Loop) -> None:
+    """Let SIGTERM end the loop after the pass that is under way, or in the middle of one that takes too long."""
+
+    def abandon(signum: int, frame: FrameType | None) -> NoReturn:
+        del signum, frame
+        sys.exit(ExitCode.FINE)
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        del signum, frame
+        loop.end()
+        signal.signal(signal.SIGALRM, abandon)
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE_WITH_LAST_PASS)
+
+    signal.signal(signal.SIGTERM, end)
+
+
+def _log(report: Report) -> None:
+    """Print a line a change, and problems when there are changes to tell them with."""
+    for action in report.actions:
+        if action.verb not in (Verb.KEEP, Verb.HOLD):
+            result = f" {action.result}" if action.result else ""
+            click.echo(f"{report.commit[:10]} {action.verb}{result} {action.kind}/{action.name}: {action.reason}")
+    if report.status_commit:
+        click.echo(f"{report.commit[:10]} status committed: {report.status_commit[:10]}")
+        print_problems(report.all_problems)

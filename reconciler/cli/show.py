@@ -1,0 +1,105 @@
+"""`reconcile show`: one job, its attempts, its runs and its history."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from reconciler.cli.options import cluster_option, output_option, ref_option, repo_option, status_branch_option
+from reconciler.cli.output import print_json, print_problems, print_table, state_cell
+from reconciler.cli.repositories import open_repository
+from reconciler.model import Document, Problem
+
+
+@click.command(name="show")
+@click.argument("job", metavar="JOB")
+@repo_option
+@ref_option
+@cluster_option
+@status_branch_option
+@output_option("json")
+def command(
+    *, job: str, repo: str, ref: str | None, cluster: str | None, status_branch: str | None, output: str
+) -> None:
+    """Show one job: why it is where it is, its attempts, its earlier runs, and the commits that tell its story.
+
+    \b
+    reconcile show train
+    reconcile show train -o json | jq .job.recoveries
+    """  # noqa: D301 - \b keeps click from folding the examples
+    from reconciler.engine.options import Options
+    from reconciler.engine.record import read_job
+
+    with open_repository(repo) as repository:
+        document, history = read_job(repository, Options(ref=ref, status_branch=status_branch), cluster, job)
+    if output == "json":
+        print_json(job=document)
+        return
+    _print_facts(document)
+    _print_attempts(document)
+    _print_runs(document)
+    if history:
+        click.echo("\nHistory")
+        for line in history:
+            click.echo(f"  {line}")
+    print_problems(Problem(**problem) for problem in document["problems"])
+
+
+def _print_facts(document: Document) -> None:
+    from reconciler.core.queue import duration_text, rows, run_id
+
+    row = rows([document], datetime.now(UTC), everything=True)[0]
+    priority = document["priority"] or {}
+    recoveries = str(document["recoveries"]) + ("" if document["exact"] else " (not exact)")
+    facts = [
+        ("run", run_id(document), ""),
+        ("state", *state_cell(document["state"])),
+        ("reason", document["reason"], ""),
+        ("message", document["message"], ""),
+        ("file", document["file"] or "(removed)", ""),
+        ("commit", document["commit"], ""),
+        ("priority", f"{priority.get('class') or '-'} ({priority.get('value')})", ""),
+        ("resources", document["resources"], ""),
+        ("where", f"{document['context']}, namespace {document['namespace']}", ""),
+        ("recoveries", recoveries, ""),
+        ("restarts on error", str(document["restarts_on_error"]), ""),
+        ("submitted", document["submitted_at"], ""),
+        ("started", document["started_at"], ""),
+        ("ended", document["ended_at"], ""),
+        ("total, job", f"{row.total}, {row.job}", ""),
+        (
+            "queued, recovering",
+            f"{duration_text(document['queued_seconds'])}, {duration_text(document['recovering_seconds'])}",
+            "",
+        ),
+    ]
+    print_table((document["job"], ""), [((name, "dim"), (value, style)) for name, value, style in facts if value])
+
+
+def _print_attempts(document: Document) -> None:
+    if not document["attempts"]:
+        return
+    click.echo("\nAttempts" + ("" if document["attempts_complete"] else " (those that were seen)"))
+    keys = ("started_at", "ended_at", "node", "reason", "exit_code", "pod")
+    rows = [
+        [(str(attempt[key]) if attempt[key] is not None else "-", "") for key in keys]
+        for attempt in document["attempts"]
+    ]
+    print_table(("STARTED", "ENDED", "NODE", "REASON", "EXIT CODE", "POD"), rows)
+
+
+def _print_runs(document: Document) -> None:
+    if not document["runs"]:
+        return
+    click.echo("\nEarlier runs")
+    rows = [
+        (
+            (f"{document['job']}-{run['number']}", ""),
+            state_cell(run["state"]),
+            (str(run["recoveries"]), ""),
+            (run["ended_at"] or "-", ""),
+        )
+        for run in document["runs"]
+    ]
+    print_table(("ID", "STATUS", "#RECOVERIES", "ENDED"), rows, numbers=("#RECOVERIES",))

@@ -1,0 +1,235 @@
+"""Carry out a plan: PriorityClasses in their order, then jobs, then what may be pruned.
+
+One action's failure is its result, not an exception: the rest goes on. Deletions carry the uid and resourceVersion of
+the object they were decided for, and creations are idempotent, so that a pass may die anywhere or meet another pass.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from reconciler.cluster.interface import Cluster
+from reconciler.core.encoding import check_echo
+from reconciler.errors import AlreadyExists, ClusterError, Conflict, Forbidden, Invalid, NotFound
+from reconciler.model import OWNER_LABEL, TASK_HASH, Action, Manifest, Result, Verb
+
+WRITES = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE, Verb.CANCEL, Verb.PRUNE})
+JOB_ORDER = {Verb.CANCEL: 0, Verb.UPDATE: 1, Verb.REPLACE: 2, Verb.CREATE: 3}
+ONE_BY_ONE = 32  # so many creations or fewer go one after another, so that they queue in order of path
+WORKERS = 8
+CONFLICT_TRIES = 5
+STALE_DEFAULT_DELAYS = (0.2, 0.4, 0.8, 1.6, 2.0)  # the admission plugin's cache may not know yet that a default ended
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Time as the engine needs it; tests and the loop bring their own `sleep`."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+def apply(cluster: Cluster, actions: Sequence[Action], clock: Clock | None = None) -> tuple[Action, ...]:
+    """Carry out the actions and return them with their results, in the order they came in."""
+    applier = _Applier(cluster, clock or Clock())
+    results: dict[int, Action] = {}
+    for stage in _stages(actions):
+        results.update(applier.run(stage))
+    return tuple(results.get(index) or _without_write(action) for index, action in enumerate(actions))
+
+
+def skip(actions: Sequence[Action]) -> tuple[Action, ...]:
+    """Return the actions of a pass that a guard refused: none was carried out."""
+    return tuple(
+        replace(action, result=Result.SKIPPED) if action.verb in WRITES else _without_write(action)
+        for action in actions
+    )
+
+
+def _without_write(action: Action) -> Action:
+    """Give the result of an action that asks nothing of the cluster."""
+    return replace(action, result=Result.DONE if action.verb is Verb.KEEP else Result.SKIPPED)
+
+
+def _stages(actions: Sequence[Action]) -> Iterable[list[tuple[int, Action]]]:
+    """Group the actions in order of need: classes, what frees room, what takes it, prunes. Classes stay in order."""
+    numbered = list(enumerate(actions))
+    writes = [(i, a) for i, a in numbered if a.verb in WRITES and a.verb is not Verb.PRUNE]
+    for pair in writes:
+        if pair[1].kind == "PriorityClass":
+            yield [pair]
+    for verb in sorted(JOB_ORDER, key=JOB_ORDER.__getitem__):
+        yield [(i, a) for i, a in writes if a.kind != "PriorityClass" and a.verb is verb]
+    prunes = [(i, a) for i, a in numbered if a.verb is Verb.PRUNE]
+    yield [pair for pair in prunes if pair[1].kind != "PriorityClass"]
+    yield [pair for pair in prunes if pair[1].kind == "PriorityClass"]
+
+
+class _Applier:
+    """Carries out single actions on one cluster."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self.cluster = cluster
+        self.clock = clock
+        self.server_problem: str | None = None
+        self.server_checked = False
+
+    def run(self, stage: list[tuple[int, Action]]) -> dict[int, Action]:
+        if len(stage) <= ONE_BY_ONE:
+            return {index: self.carry_out(action) for index, action in stage}
+        first, *rest = stage  # the first one settles whether this server can be trusted with the others
+        results = {first[0]: self.carry_out(first[1])}
+        with ThreadPoolExecutor(WORKERS) as pool:
+            results.update(zip((i for i, _ in rest), pool.map(self.carry_out, (a for _, a in rest)), strict=True))
+        return results
+
+    def carry_out(self, action: Action) -> Action:
+        try:
+            return self._act(action)
+        except ClusterError as error:
+            return replace(action, result=Result.FAILED, reason=str(error), needs_attention=True)
+
+    def _act(self, action: Action) -> Action:
+        match action.verb:
+            case Verb.CREATE if action.kind == "PriorityClass":
+                return self._write_class(action, self.cluster.create)
+            case Verb.UPDATE if action.kind == "PriorityClass":
+                return self._write_class(action, lambda m: self.cluster.patch(_live(action), m))
+            case Verb.CREATE:
+                return self._create(action)
+            case Verb.UPDATE:
+                self.cluster.patch(_live(action), _manifest(action))
+                return replace(action, result=Result.DONE)
+            case Verb.REPLACE:
+                return self._replace(action)
+            case _:
+                return self._delete(action, foreground=action.verb is Verb.CANCEL)
+
+    def _write_class(self, action: Action, write: Callable[[Manifest], Manifest]) -> Action:
+        """Write a class, patient with the admission plugin's stale idea of the default, and read it back."""
+        for delay in (*STALE_DEFAULT_DELAYS, None):
+            try:
+                write(_manifest(action))
+            except Forbidden as error:
+                if delay is None or "already marked as default" not in str(error):
+                    raise
+                self.clock.sleep(delay)
+            else:
+                break
+        self.cluster.get(action.kind, action.name)
+        return replace(action, result=Result.DONE)
+
+    def _create(self, action: Action) -> Action:
+        manifest = _manifest(action)
+        self._check_server(manifest)
+        if self.server_problem:
+            return replace(action, result=Result.FAILED, reason=self.server_problem, needs_attention=True)
+        try:
+            self.cluster.create(manifest)
+        except AlreadyExists:
+            return self._judge_existing(action, self.cluster.get(action.kind, action.name, namespace=action.namespace))
+        return replace(action, result=Result.DONE)
+
+    def _check_server(self, manifest: Manifest) -> None:
+        """Ask once a pass whether the server keeps the fields that make a finished job stay finished."""
+        if self.server_checked:
+            return
+        try:
+            self.server_problem = check_echo(self.cluster.create(manifest, dry_run=True))
+        except AlreadyExists:
+            return
+        self.server_checked = True
+
+    def _judge_existing(self, action: Action, existing: Manifest) -> Action:
+        """Tell another pass's creation of this very run from somebody else's object."""
+        wanted, found = _manifest(action)["metadata"], existing["metadata"]
+        if found.get("labels", {}).get(OWNER_LABEL) != wanted["labels"][OWNER_LABEL]:
+            reason = (
+                f"Job/{action.namespace}/{action.name} exists and is not ours: rename the job or remove that object"
+            )
+            return replace(action, verb=Verb.CONFLICT, result=Result.SKIPPED, reason=reason, needs_attention=True)
+        if found.get("deletionTimestamp"):
+            reason = f"Job/{action.namespace}/{action.name} is still being deleted: created on the next pass"
+            return replace(action, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
+        if found.get("annotations", {}).get(TASK_HASH) != wanted["annotations"][TASK_HASH]:
+            reason = f"another pass created {action.name} for another version of the file: the next pass decides anew"
+            return replace(action, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
+        return replace(action, result=Result.DONE, reason="another pass created it")
+
+    def _replace(self, action: Action) -> Action:
+        """Delete the predecessor only when the server accepts the successor, and start that when the other is gone."""
+        try:
+            self.cluster.create(_manifest(action), dry_run=True)
+        except AlreadyExists:
+            return replace(
+                action, result=Result.SKIPPED, reason=f"{action.name} exists already: the next pass decides anew"
+            )
+        except (Invalid, Forbidden) as error:
+            reason = f"{_name(_live(action))} goes on, its successor was refused: {error}"
+            return replace(action, result=Result.FAILED, reason=reason, needs_attention=True)
+        ended = self._delete(action, foreground=True)
+        if not self._wait_until_gone(_live(ended)):
+            reason = f"{_name(_live(ended))} is still ending: {action.name} is created by the next pass"
+            return replace(ended, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
+        return self._create(ended)
+
+    def _delete(self, action: Action, *, foreground: bool) -> Action:
+        """Delete what the action names, and return it with the object as it was when it was deleted.
+
+        NB: the resourceVersion makes sure that the count we record is the last one. A status update in between is no
+        reason to give up: read again and retry, as long as it is the same object.
+        """
+        live = _live(action)
+        for _ in range(CONFLICT_TRIES):
+            try:
+                self.cluster.delete(live, foreground=foreground)
+            except NotFound:
+                break
+            except Conflict:
+                current = self._current(live)
+                if current is None:
+                    break
+                live = current
+            else:
+                break
+        else:
+            raise Conflict(f"{action.kind}/{action.namespace}/{action.name} keeps changing: the next pass tries again")
+        return replace(action, result=Result.DONE, live=live, deleted=True)
+
+    def _current(self, live: Manifest) -> Manifest | None:
+        """Return the object as it is now; None when it is gone or its name belongs to another one."""
+        metadata = live["metadata"]
+        try:
+            current = self.cluster.get(live["kind"], metadata["name"], namespace=metadata.get("namespace"))
+        except NotFound:
+            return None
+        return current if current["metadata"]["uid"] == metadata["uid"] else None
+
+    def _wait_until_gone(self, live: Manifest) -> bool:
+        """Wait for the object's graceful end: its pods' grace period and half a minute."""
+        spec = live["spec"]["template"]["spec"]
+        end = self.clock.monotonic() + spec.get("terminationGracePeriodSeconds", 30) + 30
+        while self._current(live):
+            if self.clock.monotonic() > end:
+                return False
+            self.clock.sleep(0.3)
+        return True
+
+
+def _manifest(action: Action) -> Manifest:
+    if action.manifest is None:
+        raise ValueError(f"{action.verb} {action.kind}/{action.name} has no manifest")
+    return action.manifest
+
+
+def _live(action: Action) -> Manifest:
+    if action.live is None:
+        raise ValueError(f"{action.verb} {action.kind}/{action.name} has no live object")
+    return action.live
+
+
+def _name(live: Manifest) -> str:
+    return f"{live['kind']}/{live['metadata'].get('namespace')}/{live['metadata']['name']}"

@@ -1,0 +1,79 @@
+"""Turn the files of a commit into what they declare: the parse stage for every command that reads files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reconciler.core.limits import check_limits
+from reconciler.core.priority import check_priority_files, parse_priority_file
+from reconciler.core.settings import parse_site
+from reconciler.core.task import parse_task_file
+from reconciler.model import PriorityClass, PriorityFile, Problem, Severity, Site, Task, TaskFile
+
+JOBS = "jobs/"
+PRIORITIES = "priorities/"
+SETTINGS = (".sky.yaml", "reconciler.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What the files of one commit declare, with everything that is wrong with them.
+
+    `task_files` and `priority_files` are in order of path. A task that breaks a limit is invalid like one that does not
+    parse. `site_problems` stop everything when they hold an error: without its settings no file can be read right.
+    """
+
+    site: Site
+    site_problems: tuple[Problem, ...]
+    task_files: tuple[TaskFile, ...]
+    priority_files: tuple[PriorityFile, ...]
+    problems_across: tuple[Problem, ...]
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The valid tasks, in order of path."""
+        return tuple(file.task for file in self.task_files if file.task)
+
+    @property
+    def priority_classes(self) -> tuple[PriorityClass, ...]:
+        """The valid classes, in order of path and document; those that contradict another file are left out."""
+        refused = {(p.path, p.line) for p in self.problems_across if p.severity is Severity.ERROR}
+        return tuple(c for f in self.priority_files for c in f.classes if (c.path, c.line) not in refused)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Every problem: settings first, then classes, then jobs, each in order of file."""
+        tasks = [p for file in self.task_files for p in file_problems(file)]
+        classes = [p for file in self.priority_files for p in file.problems]
+        return (*self.site_problems, *classes, *self.problems_across, *tasks)
+
+
+def declare(files: Mapping[str, bytes]) -> Declared:
+    """Parse every file; the problems of one never hide those of another."""
+    site, site_problems = parse_site({path: files[path] for path in SETTINGS if path in files})
+    paths = sorted(files)
+    priority_files = tuple(parse_priority_file(p, files[p]) for p in paths if p.startswith(PRIORITIES))
+    task_files = tuple(_within_limits(parse_task_file(p, files[p]), site) for p in paths if p.startswith(JOBS))
+    return Declared(
+        site=site,
+        site_problems=tuple(site_problems),
+        task_files=task_files,
+        priority_files=priority_files,
+        problems_across=tuple(check_priority_files(priority_files)),
+    )
+
+
+def file_problems(file: TaskFile) -> tuple[Problem, ...]:
+    """Return what is wrong with a file, or what its valid task warns of."""
+    return (*file.problems, *(file.task.warnings if file.task else ()))
+
+
+def _within_limits(file: TaskFile, site: Site) -> TaskFile:
+    """Make a file invalid whose task asks for more than the site allows."""
+    if file.task is None:
+        return file
+    broken = check_limits(file.task, site.limits, site)
+    if not broken:
+        return file
+    return TaskFile(path=file.path, name=file.name, task=None, problems=(*file.problems, *broken))

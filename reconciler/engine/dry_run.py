@@ -1,0 +1,39 @@
+"""Let the server judge what a plan would create, without creating it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from reconciler.cluster.interface import Cluster
+from reconciler.errors import AlreadyExists, ClusterRefusal, Forbidden, Invalid
+from reconciler.model import Action, Problem, Severity, Verb
+
+
+def dry_run(cluster: Cluster, actions: Sequence[Action]) -> tuple[tuple[Action, ...], list[Problem]]:
+    """Return the actions as the server sees them, and a problem for each object that it would refuse.
+
+    A name that is taken turns a creation into a conflict. A job whose class the same plan creates can't be judged in
+    full, because that class is not there yet: the API server looks at classes when pods are made, not Jobs.
+    """
+    judged, problems = [], []
+    for action in actions:
+        if action.verb not in (Verb.CREATE, Verb.REPLACE) or action.manifest is None:
+            judged.append(action)
+            continue
+        try:
+            cluster.create(action.manifest, dry_run=True)
+        except AlreadyExists:
+            reason = f"{action.kind} {action.name} exists and is not ours: rename one of them"
+            judged.append(replace(action, verb=Verb.CONFLICT, reason=reason, needs_attention=True))
+        except (Invalid, Forbidden) as error:
+            problems.append(_refused(action, error))
+            judged.append(replace(action, needs_attention=True))
+        else:
+            judged.append(action)
+    return tuple(judged), problems
+
+
+def _refused(action: Action, error: ClusterRefusal) -> Problem:
+    annotations = (action.manifest or {}).get("metadata", {}).get("annotations", {})
+    return Problem(Severity.ERROR, "refused-by-cluster", annotations.get("job-reconciler/file", ""), str(error))

@@ -1,0 +1,63 @@
+"""Follow the output of a job through the pods that its attempts were."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from reconciler.cluster.interface import Cluster
+from reconciler.core.observe import live_runs
+from reconciler.errors import NotFound, UsageError
+from reconciler.model import JOB_LABEL, MAIN_CONTAINER, OWNER_LABEL, RUN_LABEL, LiveRun, Manifest
+
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+def stream_logs(cluster: Cluster, owner: str, job: str, *, follow: bool, say: Callable[[str], None]) -> Iterator[bytes]:
+    """Yield the output of a job's newest run, or of the run that `job` names (`train-3`), attempt by attempt.
+
+    What an attempt printed goes with its pod, so earlier attempts are often gone; `say` tells when another one begins.
+    With `follow`, goes on until the run has ended. Raises UsageError when the cluster has no such job.
+    """
+    printed: set[str] = set()
+    while True:
+        run, pods = _find(cluster, owner, job)
+        for pod in pods:
+            if pod["metadata"]["name"] not in printed and _has_started(pod):
+                printed.add(pod["metadata"]["name"])
+                if len(pods) > 1 or len(printed) > 1:
+                    say(f"attempt {pod['metadata']['name']}")
+                yield from _output(cluster, pod, follow=follow)
+        if run.finished or not follow:
+            if not printed:
+                why = run.observation.message or "waiting"
+                say(f"{run.job}-{run.number} has no output yet: {run.observation.state}, {why}")
+            return
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _find(cluster: Cluster, owner: str, job: str) -> tuple[LiveRun, list[Manifest]]:
+    """Return the run that is meant, and its pods, the oldest first."""
+    jobs = cluster.list("Job", labels=f"{OWNER_LABEL}={owner}")
+    runs = sorted(live_runs(jobs, ()), key=lambda run: run.number)
+    meant = [run for run in runs if run.job == job] or [run for run in runs if f"{run.job}-{run.number}" == job]
+    if not meant:
+        raise UsageError(f"{cluster.context} has no job {job!r} of this repository; `reconcile queue` lists them")
+    run = meant[-1]
+    labels = f"{OWNER_LABEL}={owner},{JOB_LABEL}={run.job},{RUN_LABEL}={run.number}"
+    pods = cluster.list("Pod", namespace=run.namespace, labels=labels)
+    observed = live_runs([run.manifest], pods)[0]
+    return observed, sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+
+
+def _has_started(pod: Manifest) -> bool:
+    statuses = pod.get("status", {}).get("containerStatuses", ())
+    return any("running" in s.get("state", {}) or "terminated" in s.get("state", {}) for s in statuses)
+
+
+def _output(cluster: Cluster, pod: Manifest, *, follow: bool) -> Iterator[bytes]:
+    """Yield one pod's output; a pod that is gone meanwhile has no more to say."""
+    try:
+        yield from cluster.logs(pod, container=MAIN_CONTAINER, follow=follow)
+    except NotFound:
+        return

@@ -1,0 +1,108 @@
+"""Pass again and again: on a new commit, on a change in the cluster, and periodically whatever happens.
+
+Events only say when to look. A burst of them is one pass, and passes that write status keep a distance of
+`status_interval` seconds, so that a flapping job can't fill the branch with commits.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from reconciler.cluster.interface import Cluster
+from reconciler.errors import ReconcilerError
+from reconciler.model import OWNER_LABEL
+
+FIRST_RETRY = 1.0
+LAST_RETRY = 60.0
+WATCH_TIMEOUT = 60.0
+REST_AFTER_FAILED_WATCH = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How often the loop looks, in seconds."""
+
+    interval: float
+    status_interval: float
+
+
+class Loop:
+    """Calls a pass whenever there is something to see, until it is stopped.
+
+    `one_pass` returns whether it wrote status. A pass that raises an expected error is reported by `complain`, once per
+    text, and tried again with growing distance: an unreachable cluster changes nothing and heals by itself.
+    """
+
+    def __init__(self, one_pass: Callable[[], bool], rhythm: Rhythm, complain: Callable[[str], None]) -> None:
+        self.one_pass = one_pass
+        self.rhythm = rhythm
+        self.complain = complain
+        self.stop = threading.Event()
+        self._look = threading.Event()
+
+    def look(self) -> None:
+        """Ask for a pass soon; any thread may."""
+        self._look.set()
+
+    def end(self) -> None:
+        """Stop after the pass that is under way; any thread may ask."""
+        self.stop.set()
+        self._look.set()
+
+    def follow(self, events: Iterable[object]) -> None:
+        """Ask for a pass at each event, in a thread of its own; the iterable ends when the loop stops."""
+
+        def run() -> None:
+            for _ in events:
+                self.look()
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def run(self) -> None:
+        """Pass until stopped. A KeyboardInterrupt ends it too; whoever raised it decides what that means."""
+        retry = FIRST_RETRY
+        complaint = None
+        try:
+            while not self.stop.is_set():
+                self._look.clear()
+                try:
+                    wrote = self.one_pass()
+                except ReconcilerError as error:
+                    if str(error) != complaint:
+                        complaint = str(error)
+                        self.complain(complaint)
+                    self._rest(retry)
+                    retry = min(retry * 2, LAST_RETRY)
+                    continue
+                retry, complaint = FIRST_RETRY, None
+                if wrote:
+                    self._rest(self.rhythm.status_interval)
+                self._look.wait(self.rhythm.interval)
+        finally:
+            self.end()
+
+    def _rest(self, seconds: float) -> None:
+        """Pause, whatever happens meanwhile; what happened is seen by the next pass."""
+        self.stop.wait(seconds)
+
+
+def watch_cluster(cluster: Cluster, kind: str, owner: str, stop: threading.Event) -> Iterable[None]:
+    """Yield whenever one of our objects changes, until `stop` is set.
+
+    A watch that breaks is opened again; what happened in between is seen by the pass that this yields for.
+    """
+    while not stop.is_set():
+        started = time.monotonic()
+        try:
+            for _ in cluster.watch(kind, labels=f"{OWNER_LABEL}={owner}", timeout=WATCH_TIMEOUT):
+                yield None
+                if stop.is_set():
+                    return
+        except ReconcilerError:
+            stop.wait(REST_AFTER_FAILED_WATCH)
+        if time.monotonic() - started < 1:
+            stop.wait(1)
+        yield None

@@ -1,0 +1,179 @@
+"""Compose the plan of a pass: each job's and each class's decision, with the manifests that they need."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from reconciler.cluster.interface import Cluster
+from reconciler.core import decide
+from reconciler.core.decide_priorities import decide_priority_classes
+from reconciler.core.document import recorded_runs
+from reconciler.core.document_text import load
+from reconciler.core.guards import check_cluster, check_guards
+from reconciler.core.render import RunIdentity, namespace_of, priority_class_of, render_job
+from reconciler.engine.options import Options
+from reconciler.engine.read import Live, Source, resolve_files
+from reconciler.model import RENDER_HASH, Action, LiveRun, Problem, Severity, Task, TaskFile, Verb
+
+OUTDATED = "outdated"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a pass is going to do, in which files the jobs stand, and what is wrong. `refusal` stops all of it."""
+
+    actions: tuple[Action, ...]
+    files: dict[str, TaskFile]
+    problems: tuple[Problem, ...]
+    refusal: Problem | None
+
+
+def make_plan(source: Source, live: Live, cluster: Cluster, options: Options) -> Plan:
+    """Decide everything that one pass does; nothing is written."""
+    files, name_problems = resolve_files(source, live.runs)
+    class_actions = _decide_classes(source, live)
+    job_actions, job_problems = _decide_jobs(source, live, cluster, files, options)
+    actions = (*class_actions, *job_actions)
+    problems = (
+        *source.revision.problems,
+        *source.declared.problems,
+        *name_problems,
+        *source.unreadable.values(),
+        *job_problems,
+    )
+    return Plan(actions, files, problems, _refusal(source, live, cluster, actions, options))
+
+
+def _decide_classes(source: Source, live: Live) -> list[Action]:
+    invalid = any(p.severity is Severity.ERROR for file in source.declared.priority_files for p in file.problems)
+    across = any(p.severity is Severity.ERROR for p in source.declared.problems_across)
+    hidden = any(p.severity is Severity.ERROR and p.path.startswith("priorities") for p in source.revision.problems)
+    return decide_priority_classes(
+        source.declared.priority_classes,
+        live.priority_classes,
+        owner=source.owner,
+        used=live.used_classes,
+        held=invalid or across or hidden,
+    )
+
+
+def _decide_jobs(
+    source: Source, live: Live, cluster: Cluster, files: dict[str, TaskFile], options: Options
+) -> tuple[list[Action], list[Problem]]:
+    """Decide each job by name: those with a file in order of path, then those whose file is gone."""
+    runs: dict[str, list[LiveRun]] = defaultdict(list)
+    for run in live.runs:
+        runs[run.job].append(run)
+    ours_here = {n for n, d in source.documents.items() if d["context"] in (None, cluster.context)}
+    gone = sorted((runs.keys() | ours_here) - files.keys())
+    jobs = _Jobs(source, live, cluster, options)
+    actions: list[Action] = []
+    for name in (*sorted(files, key=lambda n: files[n].path), *gone):
+        actions += jobs.decide(name, files.get(name), runs.get(name, []))
+    return actions, jobs.problems
+
+
+class _Jobs:
+    """Decides jobs one by one against the same source and cluster, and collects what is wrong with rendering them."""
+
+    def __init__(self, source: Source, live: Live, cluster: Cluster, options: Options) -> None:
+        self.source = source
+        self.cluster = cluster
+        self.classes = {m["metadata"]["name"] for m in live.priority_classes} | {
+            c.name for c in source.declared.priority_classes
+        }
+        self.options = decide.Options(
+            context=cluster.context,
+            site_hash=source.site.site_hash,
+            history_limit=source.site.history_limit,
+            recreate_lost=options.recreate_lost,
+        )
+        self.problems: list[Problem] = []
+
+    def decide(self, name: str, file: TaskFile | None, runs: Sequence[LiveRun]) -> list[Action]:
+        """Return the actions of one job, ready to be carried out."""
+        document = self.source.documents.get(name)
+        task = file.task if file else None
+        wanted = None
+        if task:
+            namespace = namespace_of(task, self.source.site, self.cluster.context, self.cluster.default_namespace)
+            wanted = decide.Wanted(task, namespace)
+        actions = decide.decide_job(
+            name,
+            wanted,
+            runs,
+            recorded_runs(document) if document else (),
+            held=self._held(name, file),
+            options=self.options,
+        )
+        return [self._complete(action, task) for action in actions] if task else actions
+
+    def _held(self, name: str, file: TaskFile | None) -> str | None:
+        """Say why nothing may be started, changed or ended: its file or its record can't be read."""
+        if name in self.source.unreadable:
+            return self.source.unreadable[name].message
+        if file is not None and file.task is None:
+            first = next((p for p in file.problems if p.severity is Severity.ERROR), None)
+            return f"{file.path} is invalid: {first.message}" if first else f"{file.path} declares no job"
+        return None
+
+    def _complete(self, action: Action, task: Task) -> Action:
+        """Attach the manifest to send, or hold what can't be rendered or would be refused."""
+        if action.verb is Verb.HOLD and action.live and action.reason.startswith(OUTDATED):
+            return self._judge_outdated(action, task)
+        if action.verb not in (Verb.CREATE, Verb.REPLACE):
+            return action
+        manifest, problems = self._render(action, task)
+        self.problems += problems
+        wrong = next((p.message for p in problems if p.severity is Severity.ERROR), None) or self._class_missing(task)
+        if manifest is None or wrong:
+            return replace(action, verb=Verb.HOLD, reason=wrong or "can't be rendered", live=None, needs_attention=True)
+        return replace(action, manifest=manifest)
+
+    def _render(self, action: Action, task: Task) -> tuple[dict[str, object] | None, list[Problem]]:
+        number = int(action.name.rpartition("-")[2])
+        commit = self.source.revision.last_changed.get(task.path, self.source.revision.commit)
+        namespace = action.namespace or self.cluster.default_namespace
+        identity = RunIdentity(number, self.source.owner, commit, self.cluster.context, namespace)
+        return render_job(task, self.source.site, identity)
+
+    def _judge_outdated(self, action: Action, task: Task) -> Action:
+        """Keep a run that the changed settings would render the same: most changes touch few jobs."""
+        manifest, _ = self._render(action, task)
+        live = action.live or {}
+        made = live.get("metadata", {}).get("annotations", {}).get(RENDER_HASH)
+        if manifest and made == manifest["metadata"]["annotations"][RENDER_HASH]:  # type: ignore[index]
+            return replace(action, verb=Verb.KEEP, reason="as its file asks")
+        return action
+
+    def _class_missing(self, task: Task) -> str | None:
+        name = priority_class_of(task, self.source.site, self.cluster.context)
+        if name is None or name in self.classes:
+            return None
+        message = f"PriorityClass {name!r} is neither in priorities/ nor on the cluster: add it, or name another"
+        self.problems.append(
+            Problem(Severity.ERROR, "unknown-priority-class", task.path, message, field="priorityClassName")
+        )
+        return message
+
+
+def _refusal(
+    source: Source, live: Live, cluster: Cluster, actions: Iterable[Action], options: Options
+) -> Problem | None:
+    """Return the guard that stops the pass, if one does."""
+    if not options.allow_cluster_change and "cluster.yaml" in source.record.files:
+        known = load(source.record.files["cluster.yaml"].decode())
+        message = check_cluster(known, cluster.context, cluster.uid())
+        if message:
+            return Problem(Severity.ERROR, "cluster-change", "cluster.yaml", message)
+    message = check_guards(
+        tuple(actions),
+        running=sum(not run.finished for run in live.runs),
+        declared_jobs=len(source.declared.task_files),
+        declared_classes=len(source.declared.priority_files),
+        allow_mass_change=options.allow_mass_change,
+        allow_empty_source=options.allow_empty_source,
+    )
+    return Problem(Severity.ERROR, "guard", "", message) if message else None

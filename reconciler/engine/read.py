@@ -1,0 +1,163 @@
+"""Read the inputs of a pass: the files of one commit, the status branch, and the cluster's objects.
+
+Everything is read before anything is decided, and each read is whole or an error: an outage must not look like absence.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from reconciler.cluster.interface import Cluster
+from reconciler.core.names import resolve_names
+from reconciler.core.observe import live_runs
+from reconciler.engine.declare import JOBS, Declared, declare
+from reconciler.engine.options import Options
+from reconciler.engine.record import StatusPlace, read_documents, status_place
+from reconciler.errors import Forbidden
+from reconciler.model import OWNER_LABEL, Document, LiveRun, Manifest, Problem, Severity, Site, TaskFile
+from reconciler.source.record import Record, read_record
+from reconciler.source.remote import is_superseded, ls_remote, owner_hash, source_tip
+from reconciler.source.repository import Repository
+from reconciler.source.revision import Revision, read_revision
+
+UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What git says: the desired state of one commit, and what is recorded about its jobs.
+
+    `documents` are the job documents by name; the names in `unreadable` have one that can't be read, and nothing may be
+    decided about them. `status` is None when no status is kept. `superseded_by` is the newer tip, if there is one.
+    """
+
+    revision: Revision
+    declared: Declared
+    owner: str
+    status: StatusPlace | None
+    record: Record
+    documents: dict[str, Document]
+    unreadable: dict[str, Problem]
+    superseded_by: str | None
+
+    @property
+    def site(self) -> Site:
+        """The settings for all jobs."""
+        return self.declared.site
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What the cluster says: our runs, all PriorityClasses, and the names of those that something unfinished uses."""
+
+    runs: tuple[LiveRun, ...]
+    priority_classes: tuple[Manifest, ...]
+    used_classes: frozenset[str]
+
+
+def read_source(repository: Repository, options: Options, context: str) -> Source:
+    """Read the commit, the remote's branches and the status branch. Raises SourceError when any can't be read whole."""
+    revision = read_revision(repository, options.ref)
+    declared = declare(revision.files)
+    refs = ls_remote(repository, revision.remote) if revision.remote else None
+    tip = source_tip(repository, revision, source_branch=declared.site.source_branch, environ=os.environ, refs=refs)
+    status = status_place(options, declared.site, revision.remote, context)
+    record = read_record(repository, status.branch, status.remote, refs) if status else Record(None, {})
+    documents, unreadable = read_documents(record.files)
+    return Source(
+        revision=revision,
+        declared=declared,
+        owner=declared.site.owner or owner_hash(repository, revision.remote),
+        status=status,
+        record=record,
+        documents=documents,
+        unreadable=unreadable,
+        superseded_by=tip or "a branch that is gone" if is_superseded(repository, revision.commit, tip) else None,
+    )
+
+
+def read_live(cluster: Cluster, source: Source) -> Live:
+    """List our Jobs, their pods and the PriorityClasses: one LIST a kind where the rights allow it.
+
+    Events are listed only where a Job has no pod although it should, because they alone say why. Raises ClusterError.
+    """
+    labels = f"{OWNER_LABEL}={source.owner}"
+    namespaces = _namespaces(cluster, source)
+    jobs = _list(cluster, "Job", labels, namespaces)
+    pods = _list(cluster, "Pod", labels, namespaces) if jobs else []
+    runs = live_runs(jobs, pods, _events(cluster, jobs, pods))
+    classes = tuple(cluster.list("PriorityClass"))
+    return Live(runs, classes, _used_classes(cluster, source, runs, classes))
+
+
+def resolve_files(source: Source, runs: Iterable[LiveRun]) -> tuple[dict[str, TaskFile], list[Problem]]:
+    """Return which file speaks for which job; what git could not show (a link, a submodule) holds its names too."""
+    recorded = {name: document["file"] for name, document in source.documents.items() if document["file"]}
+    live = {
+        run.job: run.manifest["metadata"]["annotations"].get("job-reconciler/file", "")
+        for run in runs
+        if not run.finished
+    }
+    hidden = [p for p in source.revision.problems if p.severity is Severity.ERROR and p.path.startswith(JOBS)]
+    known = {*recorded.values(), *live.values()}
+    unread = [
+        TaskFile(path, None, None, (problem,))
+        for problem in hidden
+        for path in sorted({problem.path, *(p for p in known if p.startswith(f"{problem.path}/"))})
+    ]
+    return resolve_names([*source.declared.task_files, *unread], recorded, live)
+
+
+def _namespaces(cluster: Cluster, source: Source) -> list[str]:
+    """Name every namespace where a job of ours may be, for when the rights don't reach over all of them."""
+    site = source.site
+    named = {task.namespace for task in source.declared.tasks} | {d["namespace"] for d in source.documents.values()}
+    by_context = {settings.get("namespace") for settings in site.contexts.values()}
+    return sorted(filter(None, named | by_context | {site.namespace, site.sky_namespace, cluster.default_namespace}))
+
+
+def _list(cluster: Cluster, kind: str, labels: str, namespaces: list[str]) -> list[Manifest]:
+    try:
+        return cluster.list(kind, labels=labels)
+    except Forbidden:
+        return [item for namespace in namespaces for item in cluster.list(kind, namespace=namespace, labels=labels)]
+
+
+def _events(cluster: Cluster, jobs: list[Manifest], pods: list[Manifest]) -> list[Manifest]:
+    """List the warnings about Jobs in the namespaces where one waits for a pod that is not made."""
+    with_pod = {owner.get("uid") for pod in pods for owner in pod["metadata"].get("ownerReferences", ())}
+    waiting = [job for job in jobs if job["metadata"]["uid"] not in with_pod and _wants_pod(job)]
+    namespaces = {job["metadata"]["namespace"] for job in waiting}
+    return [event for namespace in sorted(namespaces) for event in _warnings(cluster, namespace)]
+
+
+def _wants_pod(job: Manifest) -> bool:
+    ended = {"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"}
+    conditions = job.get("status", {}).get("conditions", ())
+    return not job["spec"].get("suspend") and not any(c["type"] in ended and c["status"] == "True" for c in conditions)
+
+
+def _warnings(cluster: Cluster, namespace: str) -> list[Manifest]:
+    try:
+        return cluster.list("Event", namespace=namespace, fields="involvedObject.kind=Job,type=Warning")
+    except Forbidden:
+        return []  # they only explain
+
+
+def _used_classes(
+    cluster: Cluster, source: Source, runs: Iterable[LiveRun], classes: Iterable[Manifest]
+) -> frozenset[str]:
+    """Name the classes that unfinished work uses; others' pods matter only when one of ours may be pruned."""
+    used = {run.observation.priority_class for run in runs if not run.finished}
+    declared = {priority_class.name for priority_class in source.declared.priority_classes}
+    ours = {m["metadata"]["name"] for m in classes if m["metadata"].get("labels", {}).get(OWNER_LABEL) == source.owner}
+    if ours - declared:
+        try:
+            pods = cluster.list("Pod", fields=UNFINISHED_PODS)
+        except Forbidden:
+            used |= ours  # whether others use them can't be known, so they stay
+        else:
+            used |= {pod["spec"].get("priorityClassName") for pod in pods}
+    return frozenset(name for name in used if name)

@@ -1,0 +1,86 @@
+"""One pass, top to bottom: the page that is the product."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from reconciler.cluster.interface import Cluster
+from reconciler.engine.apply import WRITES, apply, skip
+from reconciler.engine.dry_run import dry_run
+from reconciler.engine.options import Options
+from reconciler.engine.plan import make_plan
+from reconciler.engine.read import Source, read_live, read_source
+from reconciler.engine.report import Report
+from reconciler.engine.status import Facts, publish_status
+from reconciler.model import Action, Problem, Severity
+from reconciler.source.repository import Repository
+
+
+def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Report:
+    """Make the cluster match one commit, and commit what became of its jobs to the status branch.
+
+    A pass is a function of the commit, the cluster and the status branch: it may be repeated, interrupted anywhere and
+    run twice at once. What fails for one object is in the report; raises ReconcilerError only when git or the cluster
+    can't be read, and then nothing was changed.
+    """
+    source = read_source(repository, options, cluster.context)
+    stopped = _stopped(source, cluster, options)
+    if stopped:
+        return stopped
+    live = read_live(cluster, source)
+    plan = make_plan(source, live, cluster, options)
+    if plan.refusal:
+        return _report(source, cluster, skip(plan.actions), plan.problems, refusal=plan.refusal)
+    outcomes = apply(cluster, plan.actions)
+    if any(action.verb in WRITES or action.deleted for action in outcomes):
+        live = read_live(cluster, source)
+    facts = Facts(source, plan, live, outcomes, cluster.context, cluster.uid(), datetime.now(UTC))
+    status = publish_status(repository, facts)
+    return _report(
+        source,
+        cluster,
+        outcomes,
+        plan.problems,
+        documents=status.documents,
+        status_commit=status.commit,
+        undelivered=status.undelivered,
+    )
+
+
+def plan(repository: Repository, cluster: Cluster, options: Options) -> Report:
+    """Decide what a pass would do now, have the server judge what would be created, and write nothing."""
+    source = read_source(repository, options, cluster.context)
+    stopped = _stopped(source, cluster, options)
+    if stopped:
+        return stopped
+    made = make_plan(source, read_live(cluster, source), cluster, options)
+    actions, refused = dry_run(cluster, made.actions)
+    return _report(source, cluster, actions, (*made.problems, *refused), refusal=made.refusal)
+
+
+def _stopped(source: Source, cluster: Cluster, options: Options) -> Report | None:
+    """Return the report of a pass that must not begin: an old commit, or settings that can't be read right."""
+    if source.superseded_by and not options.allow_superseded:
+        message = (
+            f"commit {source.revision.commit[:10]} is not the tip of its branch, which is at "
+            f"{source.superseded_by[:10]}: nothing was applied; pull, or pass --allow-superseded"
+        )
+        problem = Problem(Severity.WARNING, "superseded", "", message)
+        return _report(source, cluster, (), (problem,), superseded=True, superseded_is_fine=options.in_ci)
+    if any(problem.severity is Severity.ERROR for problem in source.declared.site_problems):
+        return _report(source, cluster, (), source.declared.problems)
+    return None
+
+
+def _report(
+    source: Source, cluster: Cluster, actions: tuple[Action, ...], problems: tuple[Problem, ...], **more: object
+) -> Report:
+    notes = []
+    if source.revision.dirty:
+        first, *others = source.revision.dirty
+        more_paths = f" and {len(others)} more" if others else ""
+        notes.append(f"uncommitted changes were not looked at: {first}{more_paths}")
+    if not source.revision.has_jobs_folder:
+        notes.append(f"commit {source.revision.commit[:10]} has no file under jobs/")
+    unique = tuple(dict.fromkeys(problems))
+    return Report(source.revision.commit, cluster.context, actions, unique, notes=tuple(notes), **more)  # type: ignore[arg-type]

@@ -1,0 +1,102 @@
+"""Find the status branch and read what it says about the jobs: for a pass, and for commands that need no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reconciler.core.document_text import load
+from reconciler.engine.declare import JOBS, declare
+from reconciler.engine.options import Options
+from reconciler.errors import UsageError
+from reconciler.model import Document, Problem, Severity, Site
+from reconciler.source.history import history
+from reconciler.source.record import Record, read_record
+from reconciler.source.remote import owner_hash
+from reconciler.source.repository import Repository
+from reconciler.source.revision import read_revision
+
+LOCAL = "local"
+NO_STATUS = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class StatusPlace:
+    """Where the status is kept: a branch of the remote, or of the repository itself when `remote` is None."""
+
+    branch: str
+    remote: str | None
+
+
+def status_place(options: Options, site: Site, remote: str | None, context: str) -> StatusPlace | None:
+    """Return where the status is kept; the local cluster has a branch of its own that is never pushed."""
+    branch = options.status_branch or site.status_branch
+    if branch == NO_STATUS:
+        return None
+    if context == LOCAL:
+        return StatusPlace(f"{branch}-local", None)
+    return StatusPlace(branch, remote)
+
+
+def read_documents(files: Mapping[str, bytes]) -> tuple[dict[str, Document], dict[str, Problem]]:
+    """Load the job documents of a status branch by job name, and a problem for each that somebody broke."""
+    documents: dict[str, Document] = {}
+    unreadable: dict[str, Problem] = {}
+    for path, data in files.items():
+        name = path.removeprefix(JOBS).removesuffix(".yaml")
+        if not path.startswith(JOBS) or not path.endswith(".yaml") or "/" in name:
+            continue
+        try:
+            documents[name] = load(data.decode())
+        except ValueError as error:
+            message = f"the status document of job {name!r} can't be read ({error}): restore it on the status branch"
+            unreadable[name] = Problem(Severity.ERROR, "unreadable-record", path, message)
+    return documents, unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a loop needs to know before its first pass: settings, owner, and where the status goes."""
+
+    site: Site
+    commit: str
+    owner: str
+    status: StatusPlace | None
+    remote: str | None
+
+
+def read_setting(repository: Repository, options: Options, context: str) -> Setting:
+    """Read the settings of the commit. Raises SourceError, and UsageError when they are invalid."""
+    revision = read_revision(repository, options.ref)
+    declared = declare(revision.files)
+    wrong = [p for p in declared.site_problems if p.severity is Severity.ERROR]
+    if wrong:
+        raise UsageError("; ".join(f"{p.path}:{p.line or 1}: {p.message}" for p in wrong))
+    owner = declared.site.owner or owner_hash(repository, revision.remote)
+    status = status_place(options, declared.site, revision.remote, context)
+    return Setting(declared.site, revision.commit, owner, status, revision.remote)
+
+
+def read_status(
+    repository: Repository, options: Options, context: str | None
+) -> tuple[str, dict[str, Document], Record]:
+    """Return the commit that is read, the job documents of its status branch by name, and that branch.
+
+    `context` matters only when it is `local`: that cluster's status has a branch of its own. Raises SourceError.
+    """
+    setting = read_setting(repository, options, context or "")
+    if setting.status is None:
+        raise UsageError("--status-branch none: there is no status to read")
+    record = read_record(repository, setting.status.branch, setting.status.remote)
+    return setting.commit, read_documents(record.files)[0], record
+
+
+def read_job(
+    repository: Repository, options: Options, context: str | None, job: str
+) -> tuple[Document, tuple[str, ...]]:
+    """Return a job's document and the lines of its history, the newest first. Raises UsageError for an unknown job."""
+    _, documents, record = read_status(repository, options, context)
+    name = job if job in documents else job.rpartition("-")[0]
+    if name not in documents:
+        raise UsageError(f"no job {job!r} on record; there are: {', '.join(sorted(documents)) or 'none'}")
+    return documents[name], history(repository, record.tip, f"{JOBS}{name}.yaml")

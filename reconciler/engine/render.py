@@ -1,0 +1,43 @@
+"""Render one job as its next pass would, without a cluster."""
+
+from __future__ import annotations
+
+from reconciler.core.render import RunIdentity, namespace_of, render_job
+from reconciler.engine.options import Options
+from reconciler.engine.read import read_source
+from reconciler.errors import UsageError
+from reconciler.model import Manifest, Problem, Severity
+from reconciler.source.repository import Repository
+
+OFFLINE_CONTEXT = "offline"
+
+
+def render(
+    repository: Repository, options: Options, job: str, *, context: str | None
+) -> tuple[list[Manifest], list[Problem]]:
+    """Return the manifests of a job's next run, or the problems of its file.
+
+    The run's number follows the highest one on record; a run that only the cluster knows is not counted, since none is
+    asked. `context` chooses the layers of a context; the namespace of a kubeconfig is not known here. Raises
+    UsageError when no file declares the job.
+    """
+    source = read_source(repository, options, context or OFFLINE_CONTEXT)
+    files = {file.name: file for file in source.declared.task_files if file.name}
+    if job not in files:
+        raise UsageError(f"no file under jobs/ declares a job {job!r}; there are: {', '.join(sorted(files)) or 'none'}")
+    task = files[job].task
+    if task is None:
+        return [], list(files[job].problems)
+    document = source.documents.get(job)
+    last = document["run"]["number"] if document and document["run"] else 0
+    where = task.context or context or OFFLINE_CONTEXT
+    identity = RunIdentity(
+        number=last + 1,
+        owner=source.owner,
+        commit=source.revision.last_changed.get(task.path, source.revision.commit),
+        context=where,
+        namespace=namespace_of(task, source.site, where, "default"),
+    )
+    manifest, problems = render_job(task, source.site, identity)
+    wrong = any(problem.severity is Severity.ERROR for problem in problems)
+    return [manifest] if manifest and not wrong else [], [*task.warnings, *problems]
