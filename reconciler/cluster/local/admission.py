@@ -1,0 +1,136 @@
+"""What the API server says to an object, and what it adds: validation, defaults, priority, a Job's pods.
+
+Unknown fields are refused in a PriorityClass and down to a Job's `spec`; below, they pass. What only a real cluster can
+do is refused by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from reconciler.cluster.local.lifecycle import FAILURES, INDEX, TRACKING
+from reconciler.errors import Forbidden, Invalid
+from reconciler.model import Manifest
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_POD_NAME_LIMIT = 63
+_HIGHEST = 1_000_000_000
+_MUTABLE = {"suspend", "backoffLimit", "maxFailedIndexes", "ttlSecondsAfterFinished"}
+_JOB_SPEC = _MUTABLE | {
+    *("activeDeadlineSeconds", "backoffLimitPerIndex", "completionMode", "completions", "managedBy", "manualSelector"),
+    *("parallelism", "podFailurePolicy", "podReplacementPolicy", "selector", "successPolicy", "template"),
+}
+_FIELDS = {
+    "Job": {"spec", "status"},
+    "PriorityClass": {"value", "globalDefault", "description", "preemptionPolicy"},
+}
+_LOWER = "PreemptLowerPriority"
+
+
+def admit(new: Manifest, old: Manifest | None, classes: Sequence[Manifest]) -> Manifest:
+    """Return an object, new or changed from `old`, with its defaults. Raises Invalid and Forbidden."""
+    kind, name = new["kind"], new["metadata"]["name"]
+    if kind not in _FIELDS:
+        raise Invalid(f"{kind} {name!r}: the local cluster takes Jobs and PriorityClasses; it makes the rest itself")
+    unknown = [*(new.keys() - _FIELDS[kind] - {"apiVersion", "kind", "metadata"})]
+    unknown += [f"spec.{field}" for field in (new.get("spec") or {}).keys() - _JOB_SPEC]
+    if unknown:
+        raise Invalid(f'{kind} "{name}" on the local cluster: strict decoding error: unknown field "{min(unknown)}"')
+    return _admit_job(new, old) if kind == "Job" else _admit_class(new, old, classes)
+
+
+def _admit_job(new: Manifest, old: Manifest | None) -> Manifest:
+    name, spec = (
+        new["metadata"]["name"],
+        {"parallelism": 1, "suspend": False, "completions": 1, **(new.get("spec") or {})},
+    )
+    if old is not None:
+        for field in sorted(spec.keys() | old["spec"].keys()):
+            if field not in _MUTABLE and spec.get(field) != old["spec"].get(field):
+                raise Invalid(f'Job.batch "{name}" is invalid: spec.{field}: Invalid value: field is immutable')
+        return new
+    pod = (spec.get("template") or {}).get("spec") or {}
+    containers: Sequence[Manifest] = pod.get("containers") or ()
+    needs = {
+        "names of pods that are DNS labels": _NAME.fullmatch(name)
+        and "." not in name
+        and len(f"{name}-{spec['completions'] - 1}") <= _POD_NAME_LIMIT,
+        "completionMode Indexed": spec.get("completionMode") == "Indexed",
+        "parallelism 1": spec["parallelism"] == 1,
+        "backoffLimitPerIndex": "backoffLimitPerIndex" in spec,
+        "restartPolicy Never": pod.get("restartPolicy") == "Never",
+        "one container, with a command": len(containers) == 1 and bool(containers[0].get("command")),
+        "no initContainers": not pod.get("initContainers"),
+        "no volumes but emptyDir": all("emptyDir" in volume for volume in pod.get("volumes") or ()),
+    }
+    if missing := [need for need, met in needs.items() if not met]:
+        raise Invalid(f'Job.batch "{name}" is invalid: the local cluster needs {", ".join(missing)}')
+    return new | {"spec": spec}
+
+
+def _admit_class(new: Manifest, old: Manifest | None, classes: Sequence[Manifest]) -> Manifest:
+    name = new["metadata"]["name"]
+    new = {"value": 0, "preemptionPolicy": _LOWER, **new}
+    refusals = {
+        "metadata.name: Invalid value: must be a DNS subdomain": not _NAME.fullmatch(name),
+        "metadata.name: Forbidden: the prefix system- is reserved for system use": name.startswith("system-"),
+        "value: Invalid value: must be an integer": not isinstance(new["value"], int),
+        f"value: Forbidden: maximum allowed value of a user defined priority is {_HIGHEST}": new["value"] > _HIGHEST,
+        "preemptionPolicy: Unsupported value": new["preemptionPolicy"] not in (_LOWER, "Never"),
+        "value: Forbidden: may not be changed in an update": old and new["value"] != old["value"],
+        "preemptionPolicy: Invalid value: field is immutable": old
+        and new["preemptionPolicy"] != old["preemptionPolicy"],
+    }
+    for refusal, applies in refusals.items():
+        if applies:
+            raise Invalid(f'PriorityClass.scheduling.k8s.io "{name}" is invalid: {refusal}')
+    for other in classes if new.get("globalDefault") else ():
+        if other.get("globalDefault") and other["metadata"]["name"] != name:
+            text = f"PriorityClass {other['metadata']['name']} is already marked as default. Only one default can exist"
+            raise Forbidden(f'priorityclasses.scheduling.k8s.io "{name}" is forbidden: {text}')
+    return new
+
+
+def make_pod(job: Manifest, index: int, failures: int, classes: Sequence[Manifest], added: Manifest) -> Manifest:
+    """Return a Job's next pod as it passes admission, with `added` metadata: uid and creationTimestamp.
+
+    Raises Forbidden when its PriorityClass is missing.
+    """
+    template, its = job["spec"]["template"], job["metadata"]
+    given = template.get("metadata") or {}
+    labels = {"job-name": its["name"], "controller-uid": its["uid"]}
+    labels |= {f"batch.kubernetes.io/{key}": value for key, value in labels.items()} | {INDEX: str(index)}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": its["name"], "uid": its["uid"], "controller": True}
+    container = template["spec"]["containers"][0]
+    number = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{its['name']}-{index}-{added['uid'][:5]}",
+            "namespace": its["namespace"],
+            "labels": {**(given.get("labels") or {}), **labels},
+            "annotations": {**(given.get("annotations") or {}), INDEX: str(index), FAILURES: str(failures)},
+            "ownerReferences": [owner],
+            "finalizers": [TRACKING],
+            **added,
+        },
+        "spec": {
+            "terminationGracePeriodSeconds": 30,
+            **template["spec"],
+            **_priority(template["spec"].get("priorityClassName"), classes),
+            "containers": [container | {"env": [*(container.get("env") or ()), number]}],
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def _priority(named: str | None, classes: Sequence[Manifest]) -> Manifest:
+    for found in classes:
+        if found["metadata"]["name"] == named or (named is None and found.get("globalDefault")):
+            policy = {"priority": found["value"], "preemptionPolicy": found["preemptionPolicy"]}
+            return policy | {"priorityClassName": found["metadata"]["name"]}
+    if named:
+        raise Forbidden(f"no PriorityClass with name {named} was found")
+    return {"priority": 0, "preemptionPolicy": _LOWER}

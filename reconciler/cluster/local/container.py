@@ -1,0 +1,117 @@
+"""Start, stop and look at the process of a pod, through the folder that it shares with its `runner`."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reconciler.cluster.local import runner
+
+_LOST = {"exitCode": 255, "reason": "ContainerStatusUnknown", "message": "its process disappeared without a word"}
+_LONGEST_MESSAGE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The folder of one pod; all of its state is there, none in this process."""
+
+    folder: Path
+
+    @property
+    def prepared(self) -> bool:
+        """Whether there is something to run."""
+        return (self.folder / "spec.json").exists()
+
+    def prepare(self, command: list[str], env: dict[str, str]) -> None:
+        """Lay out the folder, with an empty one to work in; nothing runs yet."""
+        work = self.folder / "work"
+        work.mkdir(parents=True, exist_ok=True)
+        basics = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ} | {"HOME": str(work)}
+        basics["JOB_TERMINATION_LOG"] = str(self.folder / "termination-log")
+        runner.write(self.folder / "spec.json", {"command": command, "cwd": str(work), "env": basics | env})
+
+    def pursue(self, grace: int | None) -> None:
+        """See to it that it runs, or, with the `grace` of a pod that is being deleted, that it ends. Often repeated."""
+        if not self.prepared:
+            return
+        if grace is not None:
+            self._stop(grace)
+        elif not (self._started() or _held(self.folder / "lock")):
+            # the shell leaves at once, so that a loop that lives for weeks collects no zombies
+            arguments = [sys.executable, "-I", "-S", runner.__file__, str(self.folder)]
+            script = '"$@" </dev/null >/dev/null 2>&1 &'
+            subprocess.run(["/bin/sh", "-c", script, "sh", *arguments], cwd="/", start_new_session=True, check=True)
+
+    def _stop(self, grace: int) -> None:
+        if not (self.folder / "stop").exists():
+            runner.write(self.folder / "stop", grace)
+        if _held(self.folder / "lock") and self._started():
+            os.kill(self._read("record.json")["pid"], signal.SIGTERM)  # only wakes it: it reads `stop`
+
+    def look(self) -> dict[str, Any] | None:
+        """Return the runner's record, with `exitCode` once all is over. None before it began; {} if it never will.
+
+        A runner that vanished (kill -9, a reboot) takes its command along: the record is complete only when that has
+        ended too.
+        """
+        running = _held(self.folder / "lock")  # NB: first: a record read before may be older than the lock's end
+        if not self._started():
+            return {} if not running and (self.folder / "stop").exists() else None
+        record: dict[str, Any] = self._read("record.json")
+        if running or "exitCode" in record:
+            return record
+        if _held(self.folder / "alive"):
+            with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+                os.killpg(self._read("group"), signal.SIGKILL)
+            return record
+        return record | _LOST
+
+    def last_words(self) -> str:
+        """Return what the command wrote to its termination log."""
+        with suppress(FileNotFoundError), (self.folder / "termination-log").open("rb") as file:
+            return file.read(_LONGEST_MESSAGE).decode(errors="replace")
+        return ""
+
+    def output(self, *, follow: bool) -> Iterator[bytes]:
+        """Yield the log; with `follow`, as it grows until the container has ended."""
+        with suppress(FileNotFoundError), (self.folder / "log").open("rb") as file:
+            over = False
+            while not over:
+                over = not follow or not self.prepared or "exitCode" in (self.look() or {})
+                while piece := file.read(65536):
+                    yield piece
+                if not over:
+                    time.sleep(0.1)
+
+    def remove(self) -> None:
+        """Remove the folder of a container that has ended; a runner that comes late finds nothing."""
+        with suppress(FileNotFoundError), (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _started(self) -> bool:
+        return (self.folder / "record.json").exists()
+
+    def _read(self, name: str) -> Any:
+        return json.loads((self.folder / name).read_bytes())
+
+
+def _held(path: Path) -> bool:
+    """Tell whether a live process holds this lock."""
+    with suppress(FileNotFoundError), path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

@@ -1,0 +1,160 @@
+"""The pretend node: what its scheduler and its kubelet make of the pods of one moment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from reconciler.cluster.local.container import Container
+from reconciler.cluster.local.lifecycle import has_ended, is_true, stamp, with_condition
+from reconciler.core.preview import place
+from reconciler.model import Manifest, Verdict
+
+NODE = "local"
+_LABEL = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
+
+
+class _ConfigError(Exception):
+    """The container's environment needs what this cluster hasn't got."""
+
+
+def make_node(capacity: Mapping[str, str]) -> Manifest:
+    """Return the Node object."""
+    metadata = {"name": NODE, "uid": NODE, "labels": {"kubernetes.io/hostname": NODE}}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "it is this machine"}
+    status = {"capacity": dict(capacity), "allocatable": dict(capacity), "conditions": [ready]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": status}
+
+
+def terminate(pod: Manifest, now: datetime) -> Manifest:
+    """Return a pod that is asked to stop; one that is already keeps its time."""
+    if "deletionTimestamp" in pod["metadata"]:
+        return pod
+    grace = pod["spec"]["terminationGracePeriodSeconds"]
+    end = {"deletionTimestamp": stamp(now + timedelta(seconds=grace)), "deletionGracePeriodSeconds": grace}
+    return pod | {"metadata": pod["metadata"] | end}
+
+
+def schedule(pods: Sequence[Manifest], node: Manifest, now: datetime) -> list[Manifest]:
+    """Return the unfinished pods as the scheduler leaves them: bound, or told why not, or asked to make room."""
+    current = {_key(pod): pod for pod in pods if not has_ended(pod)}
+    pending = [pod for pod in current.values() if not _bound(pod) and "deletionTimestamp" not in pod["metadata"]]
+    for pod in sorted(pending, key=lambda pod: -pod["spec"]["priority"]):
+        if pod["status"].get("nominatedNodeName") and any(_makes_room(other, pod) for other in current.values()):
+            continue
+        others = [p for p in current.values() if p is not pod and (_bound(p) or "nominatedNodeName" in p["status"])]
+        placement = place(pod["spec"], pod["spec"]["priority"], [node], others)
+        for name in placement.victims:
+            message = f"default-scheduler: preempting to accommodate a higher priority pod ({_key(pod)})"
+            victim = terminate(current[name], now)
+            current[name] = _with(victim, now, "DisruptionTarget", "True", "PreemptionByScheduler", message)
+        if placement.verdict is Verdict.FITS:
+            status = {key: value for key, value in pod["status"].items() if key != "nominatedNodeName"}
+            bound = pod | {"spec": pod["spec"] | {"nodeName": NODE}, "status": status | {"startTime": stamp(now)}}
+            current[_key(pod)] = _with(bound, now, "PodScheduled", "True")
+        else:
+            nominated = {"nominatedNodeName": placement.node} if placement.node else {}
+            waiting = pod | {"status": pod["status"] | nominated}
+            current[_key(pod)] = _with(waiting, now, "PodScheduled", "False", "Unschedulable", placement.reason)
+    return list(current.values())
+
+
+def _makes_room(other: Manifest, pod: Manifest) -> bool:
+    lower = other["spec"]["priority"] < pod["spec"]["priority"]
+    return lower and "deletionTimestamp" in other["metadata"] and is_true(other["status"], "DisruptionTarget")
+
+
+def run(pod: Manifest, container: Container, now: datetime) -> Manifest:
+    """Return an unfinished pod as its kubelet reports it, and lay out the container of one that is new on the node."""
+    deleting = "deletionTimestamp" in pod["metadata"]
+    if not _bound(pod):
+        return _never_ran(pod) if deleting else pod
+    if not container.prepared:
+        if deleting:
+            return _never_ran(pod)
+        try:
+            container.prepare(*command(pod))
+        except _ConfigError as error:
+            return _report(pod, now, waiting={"reason": "CreateContainerConfigError", "message": str(error)})
+    record = container.look()
+    if record is None:
+        return _report(pod, now, waiting={"reason": "ContainerCreating"})
+    if not record:
+        return _never_ran(pod)
+    if "exitCode" not in record:
+        return _report(pod, now, running={"startedAt": record["startedAt"]})
+    code = record["exitCode"]
+    ended = {"reason": "Error" if code else "Completed", "message": container.last_words(), "finishedAt": stamp(now)}
+    return _report(pod, now, terminated=ended | {key: value for key, value in record.items() if key != "pid"})
+
+
+def _never_ran(pod: Manifest) -> Manifest:
+    return pod | {"status": {**pod["status"], "phase": "Failed", "containerStatuses": []}}
+
+
+def _report(pod: Manifest, now: datetime, **state: Manifest) -> Manifest:
+    phase = "Running" if "running" in state else "Pending"
+    if "terminated" in state:
+        phase = "Failed" if state["terminated"]["exitCode"] else "Succeeded"
+    main, ready = pod["spec"]["containers"][0], phase == "Running"
+    status = {"name": main["name"], "image": main.get("image", ""), "restartCount": 0, "ready": ready, "state": state}
+    reported = pod | {"status": {**pod["status"], "phase": phase, "containerStatuses": [status]}}
+    return _with(reported, now, "Ready", str(ready))
+
+
+def command(pod: Manifest) -> tuple[list[str], dict[str, str]]:
+    """Return what the container runs and its environment, expanded as a kubelet does.
+
+    Raises _ConfigError for a Secret or ConfigMap, of which there are none, and for a field that isn't known here.
+    """
+    container = pod["spec"]["containers"][0]
+    env: dict[str, str] = {}
+    for source in container.get("envFrom") or ():
+        _missing(source)
+    for entry in container.get("env") or ():
+        source = entry.get("valueFrom")
+        if not source:
+            env[entry["name"]] = _expand(entry.get("value") or "", env)
+        elif "fieldRef" in source:
+            env[entry["name"]] = _field(pod, source["fieldRef"]["fieldPath"])
+        else:
+            _missing(source)
+    words = [*container["command"], *(container.get("args") or ())]
+    return [_expand(word, env) for word in words], env
+
+
+def _missing(source: Manifest) -> None:
+    for key, reference in source.items():
+        if not (isinstance(reference, dict) and reference.get("optional")):
+            what = key.removesuffix("Ref").removesuffix("Key").lower()
+            name = reference.get("name") if isinstance(reference, dict) else reference
+            raise _ConfigError(f'{what} "{name}" not found: the local cluster has no such thing')
+
+
+def _field(pod: Manifest, path: str) -> str:
+    if match := _LABEL.fullmatch(path):
+        return str((pod["metadata"].get(match[1]) or {}).get(match[2], ""))
+    fields = {f"metadata.{key}": pod["metadata"][key] for key in ("name", "namespace", "uid")}
+    fields |= {"spec.nodeName": NODE, "status.podIP": "127.0.0.1", "status.hostIP": "127.0.0.1"}
+    if path not in fields:
+        raise _ConfigError(f"fieldRef {path} is not supported by the local cluster")
+    return str(fields[path])
+
+
+def _expand(text: str, env: Mapping[str, str]) -> str:
+    """Replace `$(NAME)` where it is known, and `$$` by `$`."""
+    return re.sub(r"\$(?:\$|\(([^)]*)\))", lambda m: "$" if m[0] == "$$" else env.get(m[1], m[0]), text)
+
+
+def _bound(pod: Manifest) -> bool:
+    return bool(pod["spec"].get("nodeName"))
+
+
+def _with(pod: Manifest, now: datetime, kind: str, value: str, *why: str) -> Manifest:
+    reason, message = why or ("", "")
+    return pod | {"status": with_condition(pod["status"], kind, (value, reason, message), stamp(now))}
+
+
+def _key(pod: Manifest) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"

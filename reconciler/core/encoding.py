@@ -1,0 +1,173 @@
+"""The form that we give a Kubernetes Job, and how to read recoveries, errors and the outcome back from it.
+
+Form and formula belong together, so both live here and nowhere else. The Job controller recovers, so it works while
+nobody watches, and its status must be the count. An ordinary Job can't: `Ignore` on disruptions leaves no trace, and
+restarts wait ever longer. So attempts are the indexes of an Indexed Job with parallelism 1 that is complete when one
+of them succeeds:
+
+    what ended the attempt               no restarts on errors (default)    N restarts on errors
+    DisruptionTarget                     FailIndex: next starts at once     Count: same index, with back-off
+    main exits 217, 255, a recover code  Count: same index, with back-off   Count
+    any container exits with non-zero    FailJob                            FailIndex: next starts at once
+
+217 must not be FailIndex: the eviction of a pod over its own storage limit ends with it too, and would spin.
+
+    recoveries = status.failed + len(uncountedTerminatedPods.failed) - user errors
+
+A user error is the pod of reason PodFailurePolicy in the default form, and each failed index in the other. A pod that
+ended the Job by another reason was not recovered from either. Only the Job is read: Events over-count and vanish, pods
+are missed. With back-off the number follows when the next attempt starts: it may be one behind, never ahead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reconciler.model import Counts, Manifest, State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TOLD_TO_STOP = 217
+PEER_LOST = 218
+SETUP_FAILED = 219
+RUNTIME_LOST = 255
+"""What container runtimes report for a container that a reboot took."""
+
+PASSED_ON_AS_1 = (TOLD_TO_STOP, PEER_LOST, SETUP_FAILED, RUNTIME_LOST)
+"""Exit codes that the supervisor never passes on from a command, so that each has one meaning only."""
+
+_RESTARTS_PER_INDEX = 1_000_000
+_TOO_MANY = "MaxFailedIndexesExceeded"
+_NEEDED = ("successPolicy", "backoffLimitPerIndex", "maxFailedIndexes", "podFailurePolicy", "podReplacementPolicy")
+_SUCCEEDED = ("SuccessCriteriaMet", "Complete")
+_FAILED = ("FailureTarget", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. `at` is when that was decided; its pod may need until later to stop."""
+
+    state: State
+    reason: str
+    message: str
+    at: str | None
+
+
+def job_form(
+    *, max_restarts_on_errors: int, max_recoveries: int, recover_on_exit_codes: Sequence[int], main_container: str
+) -> Manifest:
+    """Return the fields of a Job's spec that are ours, which is all but `template` and `suspend`.
+
+    Code 0 never fails a pod, and what the supervisor doesn't pass on never arrives: in `recover_on_exit_codes` both are
+    without effect. `max_recoveries` bounds the default form only.
+    """
+    on_errors = max_restarts_on_errors > 0
+    most_failed = max_restarts_on_errors if on_errors else max_recoveries
+    recoverable = {TOLD_TO_STOP, RUNTIME_LOST} | (set(recover_on_exit_codes) - {0, PEER_LOST, SETUP_FAILED})
+    codes = {"containerName": main_container, "operator": "In", "values": sorted(recoverable)}
+    return {
+        "completionMode": "Indexed",
+        "parallelism": 1,
+        # One index more than can fail: else all could be finished, some failed, before the success is looked at.
+        "completions": most_failed + 2,
+        "maxFailedIndexes": most_failed,
+        "backoffLimitPerIndex": _RESTARTS_PER_INDEX,
+        "podReplacementPolicy": "Failed",
+        "successPolicy": {"rules": [{"succeededCount": 1}]},
+        "podFailurePolicy": {
+            "rules": [
+                {
+                    "action": "Count" if on_errors else "FailIndex",
+                    "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+                },
+                {"action": "Count", "onExitCodes": codes},
+                # Of any container: a failing init container is an error too, and must not loop for ever.
+                {
+                    "action": "FailIndex" if on_errors else "FailJob",
+                    "onExitCodes": {"operator": "NotIn", "values": [0]},
+                },
+            ]
+        },
+    }
+
+
+def counts(job: Manifest) -> Counts:
+    """Read the numbers from one Job as the server holds it; its form is told from its own podFailurePolicy.
+
+    Evictions by a queueing system are not in the Job and stay 0.
+    """
+    status, spec = job.get("status") or {}, job.get("spec") or {}
+    failed = _integer(status.get("failed")) + len((status.get("uncountedTerminatedPods") or {}).get("failed") or ())
+    ended = outcome(job)
+    reason = ended.reason if ended is not None and ended.state is State.FAILED else None
+    action = _action_on_error(spec)
+    errors = _interval_size(status.get("failedIndexes") or "") if action == "FailIndex" else 0
+    # The pod that ended the Job was not recovered from, and it is among the failed indexes only where errors fail them.
+    last = reason is not None and not (action == "FailIndex" and reason == _TOO_MANY)
+    return Counts(
+        recoveries=max(0, failed - errors - last),
+        restarts_on_error=min(errors, _integer(spec.get("maxFailedIndexes"))),
+        inexact=_doubt(action, reason),
+    )
+
+
+def outcome(job: Manifest) -> Outcome | None:
+    """Tell how a Job ended, or None while it goes on.
+
+    FailureTarget and SuccessCriteriaMet decide already: Failed and Complete follow when the last pod has stopped, and
+    under Kueue perhaps never. They come first here, so that the time does not move when the others follow. A condition
+    whose status isn't "True" says nothing.
+    """
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    stand = {condition.get("type"): condition for condition in conditions if condition.get("status") == "True"}
+    for types, state in ((_SUCCEEDED, State.SUCCEEDED), (_FAILED, State.FAILED)):
+        for kind in types:
+            if (condition := stand.get(kind)) is not None:
+                reason, message = condition.get("reason") or kind, condition.get("message") or ""
+                return Outcome(state, reason, message, condition.get("lastTransitionTime"))
+    return None
+
+
+def check_echo(manifest: Manifest) -> str | None:
+    """Tell what a server would lose of a Job that it gave back from a dry run, or None if it keeps our form.
+
+    Kubernetes before 1.31 drops fields that it doesn't know, and says nothing.
+    """
+    spec = manifest.get("spec") or {}
+    lost = [f"spec.{name}" for name in _NEEDED if spec.get(name) is None]
+    if not lost:
+        return None
+    harm = "would run a finished job again" if "spec.successPolicy" in lost else "could not count recoveries"
+    return f"this server drops {', '.join(lost)} of a Job, so it {harm}; Kubernetes 1.31 or newer is needed"
+
+
+def _action_on_error(spec: Manifest) -> str | None:
+    """Return what the Job does about an exit code that no other rule names: FailJob, FailIndex, or None if not ours."""
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        if (rule.get("onExitCodes") or {}).get("operator") == "NotIn":
+            action = rule.get("action")
+            return action if action in ("FailJob", "FailIndex") else None
+    return None
+
+
+def _doubt(action: str | None, reason: str | None) -> str | None:
+    if action is None:
+        return "the Job's podFailurePolicy is not the one that it was created with: errors may count as recoveries"
+    if reason in (None, _TOO_MANY, "PodFailurePolicy"):
+        return None
+    return f"{reason} ended the Job, which counts the pod that it stops as failed"
+
+
+def _interval_size(text: str) -> int:
+    """Return how many indexes `0,2-4` names."""
+    size = 0
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        size += int(last or first) - int(first) + 1
+    return size
+
+
+def _integer(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,185 @@
+"""Read a document by a table that states, for each field, what becomes of it.
+
+The tables are data (`task_fields`, `settings_fields`, `priority`), so that reading, documentation and a JSON Schema
+come from one place. A field is taken, ignored with one warning, or refused by name; what no table knows is refused with
+the nearest name that one does. Null is absence everywhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Any
+
+from reconciler.core.yaml import FieldPath, MarkedDocument, field_name
+from reconciler.model import Problem, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_SHOWN = 80
+_LONGEST_NAME = 64
+
+
+class Fate(StrEnum):
+    """What becomes of a field."""
+
+    TAKEN = "taken"
+    IGNORED = "ignored"
+    REFUSED = "refused"
+
+
+class Shape(Enum):
+    """What a value may be; the value is how people call it."""
+
+    TEXT = "text"
+    INTEGER = "an integer"
+    NUMBER = "a number"
+    BOOLEAN = "true or false"
+    MAPPING = "a mapping"
+    LIST = "a list"
+
+
+_SHAPES: dict[type, tuple[Shape, ...]] = {
+    str: (Shape.TEXT,),
+    int: (Shape.INTEGER, Shape.NUMBER),
+    float: (Shape.NUMBER,),
+    bool: (Shape.BOOLEAN,),
+    dict: (Shape.MAPPING,),
+    list: (Shape.LIST,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a schema.
+
+    `text` says what a taken field does, why an ignored one has no effect here, and why a refused one can't work and
+    what to write instead.
+    """
+
+    fate: Fate
+    text: str
+    shapes: tuple[Shape, ...] = ()
+
+
+Fields = dict[str, Field]
+
+
+def taken(text: str, *shapes: Shape) -> Field:
+    """Describe a field that has its effect."""
+    return Field(Fate.TAKEN, text, shapes)
+
+
+def ignored(text: str) -> Field:
+    """Describe a field without effect here; using it costs a warning."""
+    return Field(Fate.IGNORED, text)
+
+
+def refused(text: str) -> Field:
+    """Describe a field that SkyPilot or Kubernetes knows and that can't work here."""
+    return Field(Fate.REFUSED, text)
+
+
+class Reader:
+    """Reads one document, and gathers the problems on the way."""
+
+    def __init__(self, document: MarkedDocument, file: str) -> None:
+        self.document = document
+        self._file = file
+        self._problems: list[Problem] = []
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """All problems so far, in the order of the file."""
+        return in_order(self._problems)
+
+    @property
+    def failed(self) -> bool:
+        """Whether one of the problems is an error."""
+        return any(problem.severity is Severity.ERROR for problem in self._problems)
+
+    def error(self, path: FieldPath, code: str, message: str) -> None:
+        """Note what stops the file."""
+        self._note(Severity.ERROR, path, code, message)
+
+    def warning(self, path: FieldPath, code: str, message: str) -> None:
+        """Note what its author should know."""
+        self._note(Severity.WARNING, path, code, message)
+
+    def section(self, path: FieldPath, mapping: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+        """Return the fields of a mapping that have an effect and the right shape; note what becomes of the others."""
+        result = {}
+        for key, value in self.known(path, mapping, fields).items():
+            field, place = fields[key], (*path, key)
+            if field.fate is Fate.REFUSED:
+                self.error(place, "unsupported-field", f"{field_name(place)} can't be used here: {field.text}")
+            elif field.fate is Fate.IGNORED:
+                if value is not False:
+                    self.warning(place, "ignored-field", f"{field_name(place)} has no effect here: {field.text}")
+            elif self.has_shape(place, value, *field.shapes):
+                result[key] = value
+        return result
+
+    def known(self, path: FieldPath, mapping: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+        """Return the fields of a mapping that are known and not null; refuse the unknown ones."""
+        result = {}
+        for key, value in mapping.items():
+            if key not in fields:
+                self.unknown((*path, key), [name for name, field in fields.items() if field.fate is not Fate.REFUSED])
+            elif value is not None:
+                result[key] = value
+        return result
+
+    def unknown(self, path: FieldPath, names: Iterable[str]) -> None:
+        """Refuse a field that nobody knows, with the name that was probably meant."""
+        self.error(path, "unknown-field", f"there is no field {field_name(path)}{did_you_mean(str(path[-1]), names)}")
+
+    def has_shape(self, path: FieldPath, value: object, *shapes: Shape) -> bool:
+        """Tell whether a value is of one of these shapes; note it when it isn't."""
+        if any(shape in shapes for shape in _SHAPES.get(type(value), ())):
+            return True
+        expected = " or ".join(shape.value for shape in shapes)
+        quotes = ": write it in quotes" if Shape.TEXT in shapes and isinstance(value, bool | int | float) else ""
+        self.error(path, "wrong-type", f"{field_name(path)} must be {expected}, not {kind(value)}{quotes}")
+        return False
+
+    def texts(self, path: FieldPath, mapping: Mapping[str, Any], what: str) -> dict[str, str]:
+        """Return the texts of a mapping such as labels; note what is neither text nor null."""
+        for key, value in mapping.items():
+            if value is not None and not isinstance(value, str):
+                place = (*path, key)
+                message = f"{field_name(place)} must be text, not {kind(value)}: {what} are text, so write it in quotes"
+                self.error(place, "wrong-type", message)
+        return {key: value for key, value in mapping.items() if isinstance(value, str)}
+
+    def _note(self, severity: Severity, path: FieldPath, code: str, message: str) -> None:
+        line, column = self.document.position(path)
+        self._problems.append(
+            Problem(severity, code, self._file, message, line, column, field_name(path) if path else None)
+        )
+
+
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Sort the problems of one file by their place in it."""
+    return tuple(sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0)))
+
+
+def kind(value: object) -> str:
+    """Name what a value is, without saying what it holds."""
+    shapes = _SHAPES.get(type(value))
+    return shapes[0].value if shapes else "nothing"
+
+
+def shown(value: object) -> str:
+    """Quote a value in a message, cut to a sane length. Never for what may be a secret."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """Return the end of a sentence that suggests the nearest of the names, or nothing."""
+    by_lower = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1) if len(word) <= _LONGEST_NAME else []
+    return f"; did you mean {by_lower[near[0]]}?" if near else ""

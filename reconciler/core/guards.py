@@ -1,0 +1,61 @@
+"""Refuse a pass that would do what only a person should decide; each message names the flag that lifts it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reconciler.model import Action, Document, Verb
+
+_ALWAYS_FINE = 5
+_PERCENT = 30
+
+
+def check_guards(  # noqa: PLR0913 - one flag a guard
+    actions: Sequence[Action],
+    *,
+    running: int,
+    declared_jobs: int,
+    declared_classes: int,
+    allow_mass_change: bool = False,
+    allow_empty_source: bool = False,
+) -> str | None:
+    """Return why these actions must not be carried out, or None.
+
+    `running` counts the unfinished runs on the cluster before the pass; the declared numbers count valid and invalid
+    files and classes of the commit. Nothing at all left of some is more often a wrong folder or branch than a wish.
+    """
+    ending = [action for action in actions if action.kind == "Job" and action.verb in (Verb.CANCEL, Verb.REPLACE)]
+    if not allow_mass_change and len(ending) > _ALWAYS_FINE and 100 * len(ending) > _PERCENT * running:
+        return (
+            f"this pass would cancel or replace {len(ending)} of {running} unfinished jobs "
+            f"({_some(ending)}), more than {_ALWAYS_FINE} and {_PERCENT} %: "
+            "look at `reconcile plan`, then pass --allow-mass-change"
+        )
+    for kind, word, declared in (("Job", "job", declared_jobs), ("PriorityClass", "PriorityClass", declared_classes)):
+        gone = [action for action in actions if action.kind == kind and action.verb in (Verb.CANCEL, Verb.PRUNE)]
+        if gone and not declared and not allow_empty_source:
+            return (
+                f"the commit declares no {word} any more, and this pass would delete {_some(gone)}: "
+                "if that is meant, pass --allow-empty-source"
+            )
+    return None
+
+
+def check_cluster(document: Document | None, context: str, uid: str) -> str | None:
+    """Return why a status branch must not be used with this cluster, or None; `document` is its `cluster.yaml`.
+
+    A kubeconfig can name another cluster tomorrow by the name of today's; all its jobs would then be LOST.
+    """
+    known = ((document or {}).get("contexts") or {}).get(context)
+    if known in (None, uid):
+        return None
+    return (
+        f"the status branch knows context {context} as the cluster {known}, and this is {uid}: "
+        "use another --status-branch, or pass --allow-cluster-change if the old cluster is gone for good"
+    )
+
+
+def _some(actions: Sequence[Action]) -> str:
+    names = [action.name for action in actions[:_ALWAYS_FINE]]
+    more = len(actions) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")

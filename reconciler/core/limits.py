@@ -1,0 +1,109 @@
+"""Check what a task asks for against what its repository may have.
+
+Every layer of pod_config that could reach the pod is looked at, before they are merged: a limit must hold whichever of
+them wins. `.sky.yaml` is such a layer, because it can be changed by the same pull request.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from typing import Any
+
+from reconciler.core.pod_config import MAIN_ALIASES
+from reconciler.core.quantity import parse_quantity
+from reconciler.model import MAIN_CONTAINER, Limits, Manifest, Problem, Severity, Site, Task
+
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_GPU = ("gpu", "mig-")
+
+
+def check_limits(task: Task, limits: Limits, site: Site) -> list[Problem]:
+    """Return a problem for each limit that a task breaks.
+
+    A job without a PriorityClass of its own has the cluster's default, which no limit forbids. A namespace that neither
+    the task nor the site names is the kubeconfig's, unknown here: with a limit on namespaces one must be named, or
+    `site.namespace` filled in by the caller.
+    """
+    layers = [task.pod_config, site.pod_config, *(layer.get("pod_config", {}) for layer in _contexts(task, site))]
+    specs = [spec for layer in layers if isinstance(spec := layer.get("spec"), dict)]
+    return [
+        *_outside(task, "priority class", _classes(task, specs), limits.priority_classes, "resources.priority_class"),
+        *_outside(task, "image", _images(task, site, specs), limits.images, "resources.image_id"),
+        *_outside(task, "namespace", _namespaces(task, site), limits.namespaces, "config.kubernetes.namespace"),
+        *_too_many_gpus(task, specs, limits.gpus),
+    ]
+
+
+def _contexts(task: Task, site: Site) -> list[Manifest]:
+    return list(site.contexts.values()) if task.context is None else [site.contexts.get(task.context, {})]
+
+
+def _classes(task: Task, specs: list[Manifest]) -> list[str]:
+    if task.priority_class is not None:
+        return [task.priority_class]
+    return [name for spec in specs if isinstance(name := spec.get("priorityClassName"), str)]
+
+
+def _images(task: Task, site: Site, specs: list[Manifest]) -> list[str]:
+    found = [container.get("image") for spec in specs for container in _containers(spec)]
+    for spec in specs:
+        found += [
+            source.get("reference")
+            for volume in _mappings(spec.get("volumes"))
+            for source in _mappings([volume.get("image")])
+        ]
+    return [task.resources.image or site.default_image, *(image for image in found if isinstance(image, str))]
+
+
+def _namespaces(task: Task, site: Site) -> list[str]:
+    if task.namespace is not None:
+        return [task.namespace]
+    named = [layer["namespace"] for layer in _contexts(task, site) if "namespace" in layer]
+    return [*named, site.sky_namespace or site.namespace or ""]
+
+
+def _outside(task: Task, what: str, found: list[str], allowed: tuple[str, ...] | None, field: str) -> Iterator[Problem]:
+    if allowed is None:
+        return
+    for value in dict.fromkeys(found):
+        if not any(fnmatchcase(value, pattern) for pattern in allowed):
+            named = f"the {what} {value[:80]!r} is not" if value else f"no {what} is named, and its default is not"
+            message = f"{named} among those allowed here: {', '.join(allowed) or 'none'}"
+            yield Problem(Severity.ERROR, "not-allowed", task.path, message, field=field)
+
+
+def _too_many_gpus(task: Task, specs: list[Manifest], most: int | None) -> Iterator[Problem]:
+    of_container = {MAIN_CONTAINER: task.resources.accelerators.count if task.resources.accelerators else 0}
+    for container in (container for spec in specs for container in _containers(spec)):
+        name = str(container.get("name") or MAIN_CONTAINER)
+        name = MAIN_CONTAINER if name in MAIN_ALIASES else name
+        of_container[name] = max(of_container.get(name, 0), _gpus(container.get("resources")))
+    total = sum(of_container.values()) * task.num_nodes
+    if most is not None and total > most:
+        message = f"{total} GPUs on {task.num_nodes} node(s) are more than the {most} that a job may have here"
+        yield Problem(Severity.ERROR, "not-allowed", task.path, message, field="resources.accelerators")
+
+
+def _containers(spec: Manifest) -> list[Manifest]:
+    return [container for key in _CONTAINERS for container in _mappings(spec.get(key))]
+
+
+def _mappings(items: Any) -> list[Manifest]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _gpus(resources: Any) -> int:
+    """Count the GPUs of a container by the larger of request and limit; what is no quantity the API refuses anyway."""
+    return max(_sum(resources.get(key)) for key in ("requests", "limits")) if isinstance(resources, dict) else 0
+
+
+def _sum(quantities: Any) -> int:
+    total = 0
+    for name, quantity in quantities.items() if isinstance(quantities, dict) else ():
+        if name.rpartition("/")[2].startswith(_GPU):
+            with suppress(ValueError):
+                total += math.ceil(parse_quantity(quantity))
+    return total

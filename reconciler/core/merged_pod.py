@@ -1,0 +1,136 @@
+"""Look for what the merge of pod_config onto a pod has broken, which no layer shows by itself.
+
+The merge stays SkyPilot's; this tells what would come of it: a pod that the API refuses, or one whose end would no
+longer say what became of the job.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from reconciler.core.compose import layer_of, setting_name
+from reconciler.model import MAIN_CONTAINER, Manifest, Problem, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reconciler.core.compose import Layers
+    from reconciler.core.yaml import FieldPath
+
+    Findings = Iterator[tuple[FieldPath, str, str]]
+
+_CONTAINERS: FieldPath = ("spec", "containers")
+_OUR_COMMAND = "what starts in the container main watches over the job; write setup and run"
+_TERMINATION_LOG = "/dev/termination-log"
+
+
+def check_merged_pod(pod: Manifest, rendered: Manifest, layers: Layers, path: str) -> list[Problem]:
+    """Return what is wrong with a pod that was `rendered` before, naming the layer with the last word on the field.
+
+    Which item of a list it is about, the message says: by its name, since its number differs from layer to layer.
+    """
+    problems = []
+    for severity, findings in ((Severity.ERROR, _errors(pod, rendered)), (Severity.WARNING, _warnings(pod))):
+        for field, code, message in findings:
+            layer = layer_of(layers, field)
+            name = setting_name(layer, "pod_config", tuple(takewhile(lambda step: isinstance(step, str), field)))
+            problems.append(Problem(severity, code, path, f"layer {layer}: {message}", field=name))
+    return problems
+
+
+def _errors(pod: Manifest, rendered: Manifest) -> Findings:
+    spec = pod.get("spec") or {}
+    if spec.get("restartPolicy") != "Never":
+        yield ("spec", "restartPolicy"), "unsupported-field", "restartPolicy must be Never: the Job makes a new pod"
+    if "activeDeadlineSeconds" in spec:
+        message = "an expired pod would look interrupted and come back; write job-reconciler/timeout"
+        yield ("spec", "activeDeadlineSeconds"), "unsupported-field", message
+    for key, value in _mapping(spec.get("nodeSelector")).items():
+        if not isinstance(value, str):
+            yield (
+                ("spec", "nodeSelector", key),
+                "wrong-type",
+                f"the value of nodeSelector {key!r} must be text: quote it",
+            )
+    containers = _items(spec.get("containers"))
+    main = next((container for container in containers if container.get("name") == MAIN_CONTAINER), None)
+    if main is None:
+        yield _CONTAINERS, "no-main-container", "the container main, which runs the job, is gone"
+        return
+    yield from _main_errors(main, next(iter(rendered["spec"]["containers"])))
+    yield from _volume_errors(spec)
+    for container in containers:
+        yield from _container_errors(container, _CONTAINERS, spec)
+    for container in _items(spec.get("initContainers")):
+        yield from _container_errors(container, ("spec", "initContainers"), spec)
+
+
+def _main_errors(main: Manifest, rendered: Manifest) -> Findings:
+    for key in ("command", "args"):
+        if main.get(key) != rendered[key]:
+            yield (*_CONTAINERS, 0, key), "unsupported-field", _OUR_COMMAND
+    if "restartPolicy" in main:
+        message = "a container main that restarts in place would not be counted; leave restartPolicy out"
+        yield (*_CONTAINERS, 0, "restartPolicy"), "unsupported-field", message
+    if main.get("terminationMessagePath", _TERMINATION_LOG) != _TERMINATION_LOG:
+        message = f"{_TERMINATION_LOG} is where the job's phase is written; leave terminationMessagePath out"
+        yield (*_CONTAINERS, 0, "terminationMessagePath"), "unsupported-field", message
+
+
+def _volume_errors(spec: Manifest) -> Findings:
+    for volume in _items(spec.get("volumes")):
+        sources = sorted(volume.keys() - {"name"})
+        if len(sources) > 1:
+            message = f"volume {volume.get('name')!r} has {len(sources)} sources after the merge ({', '.join(sources)})"
+            yield ("spec", "volumes"), "two-sources", f"{message}: set the one from below to null"
+
+
+def _container_errors(container: Manifest, place: FieldPath, spec: Manifest) -> Findings:
+    name = container.get("name")
+    if name is None:
+        yield (*place, 0), "no-name", "a container has no name"
+    elif not container.get("image"):
+        message = (
+            f"container {name!r} has no image; to change the job's own, leave its name out or write {MAIN_CONTAINER}"
+        )
+        yield place, "no-image", message
+    for variable in _items(container.get("env")):
+        if "value" in variable and "valueFrom" in variable:
+            message = (
+                f"variable {variable.get('name')!r} of container {name!r} has a value and a valueFrom after the merge"
+            )
+            yield (*place, 0, "env"), "two-sources", f"{message}: set the one from below to null"
+    for port, number in Counter(port.get("name") for port in _items(container.get("ports"))).items():
+        if port is not None and number > 1:
+            yield (*place, 0, "ports"), "duplicate-name", f"container {name!r} has {number} ports named {port!r}"
+    volumes = {volume.get("name") for volume in _items(spec.get("volumes"))}
+    for mount in _items(container.get("volumeMounts")):
+        if mount.get("name") not in volumes:
+            message = f"container {name!r} mounts the volume {mount.get('name')!r}, which spec.volumes doesn't have"
+            yield (*place, 0, "volumeMounts"), "no-volume", message
+
+
+def _warnings(pod: Manifest) -> Findings:
+    for container in _items((pod.get("spec") or {}).get("containers")):
+        name = container.get("name")
+        if name not in (None, MAIN_CONTAINER):
+            message = (
+                f"the job ends when container {name!r} has ended too; a helper that runs for ever "
+                "belongs under initContainers, with restartPolicy: Always"
+            )
+            yield _CONTAINERS, "sidecar", message
+        names = Counter(variable.get("name") for variable in _items(container.get("env")))
+        for variable, number in names.items():
+            if variable is not None and number > 1:
+                message = f"container {name!r} has variable {variable!r} {number} times; the last one counts"
+                yield (*_CONTAINERS, 0, "env"), "duplicate-name", message
+
+
+def _mapping(value: Any) -> Manifest:
+    return value if isinstance(value, dict) else {}
+
+
+def _items(value: Any) -> list[Manifest]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

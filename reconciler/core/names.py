@@ -1,0 +1,63 @@
+"""Decide which file speaks for which job name.
+
+A name is worth a run: whoever loses it would see its job cancelled. So a name stays with the file that had it, and a
+file that can't be read keeps what it last declared.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from reconciler.model import Problem, Severity, TaskFile
+
+
+def resolve_names(
+    files: Sequence[TaskFile], recorded_file_of: Mapping[str, str], live_file_of: Mapping[str, str]
+) -> tuple[dict[str, TaskFile], list[Problem]]:
+    """Return the file that each job name belongs to, and a problem for each file that claims a name in vain.
+
+    A returned file without a task holds its name: nothing of that job may be started, changed or ended. Such are
+    invalid files, for the name that they give and for those that they gave before, and files that claim a name in vain,
+    for those that they gave before. The two mappings tell a name's path by the status branch and by unfinished Jobs.
+    """
+    declared_before: dict[str, list[str]] = defaultdict(list)
+    for name, path in [*recorded_file_of.items(), *live_file_of.items()]:
+        declared_before[path].append(name)
+    claims: dict[str, list[TaskFile]] = defaultdict(list)
+    for file in files:
+        if file.task is not None or file.problems:
+            for name in [file.name] if file.name else declared_before[file.path]:
+                claims[name].append(file)
+    names: dict[str, TaskFile] = {}
+    losers: list[TaskFile] = []
+    for name, claimants in sorted(claims.items()):
+        owner = _owner(claimants, recorded_file_of.get(name), live_file_of.get(name))
+        lost = [_in_vain(file, name, owner, claimants) for file in claimants if file is not owner]
+        names[name] = owner or lost[0]
+        losers += lost
+    for file in [*losers, *files]:
+        if file.task is None and file.problems:
+            for name in declared_before[file.path]:
+                names.setdefault(name, file)
+    return names, [file.problems[-1] for file in losers]
+
+
+def _owner(claimants: Sequence[TaskFile], *paths: str | None) -> TaskFile | None:
+    """Return who had the name before, else who is alone in asking for it."""
+    for path in paths:
+        for file in claimants:
+            if file.path == path:
+                return file
+    return claimants[0] if len(claimants) == 1 else None
+
+
+def _in_vain(file: TaskFile, name: str, owner: TaskFile | None, claimants: Sequence[TaskFile]) -> TaskFile:
+    if owner is not None:
+        reason = f'the name "{name}" belongs to {owner.path}; give this job another name'
+    else:
+        others = ", ".join(other.path for other in claimants if other is not file)
+        reason = f'the name "{name}" is also claimed by {others}, and none of them had it before; rename all but one'
+    problem = Problem(Severity.ERROR, "duplicate-name", file.path, reason, field="name")
+    return replace(file, task=None, problems=(*file.problems, problem))

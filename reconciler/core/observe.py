@@ -1,0 +1,222 @@
+"""Tell the state of each run from its Job, with its pods and Events as explanation.
+
+The outcome and the three numbers come from the Job alone, by `core.encoding`: they are right however late one looks.
+Pods only tell what is going on now; Events only why there is no pod. Observing the same objects again gives the same
+answer: nothing here depends on the time of looking.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from reconciler.core import encoding
+from reconciler.core.attempt import PodReading, Stage, mapping, objects, read_pod, text, true_condition
+from reconciler.core.failure_policy import policy_action
+from reconciler.model import (
+    FILE,
+    JOB_LABEL,
+    OWNER_LABEL,
+    RUN_LABEL,
+    TASK_HASH,
+    Counts,
+    LiveRun,
+    Manifest,
+    Observation,
+    Problem,
+    Severity,
+    State,
+)
+
+_TRACKING = "batch.kubernetes.io/job-tracking"
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_FAILED_WITH = re.compile(r"exit code (\d+)\b")
+_FORBIDDEN = re.compile(r'^(?:Error creating: )?(?:pods? "[^"]*" is forbidden: )?')
+_OFTEN, _SHORTLY = 5, timedelta(minutes=10)
+
+Said = tuple[State, str | None, str | None]
+Seen = Sequence[tuple[Manifest, PodReading]]
+
+
+def live_runs(
+    jobs: Sequence[Manifest], pods: Sequence[Manifest], events: Sequence[Manifest] = ()
+) -> tuple[LiveRun, ...]:
+    """Return the runs that these Jobs are, each with its own pods and Events.
+
+    A Job without our labels, or with a run number that is none, is not ours and is left out.
+    """
+    pods_of, events_of = _by_owner(pods), _by_subject(events)
+    runs = []
+    for job in jobs:
+        metadata = mapping(job.get("metadata"))
+        labels, annotations = mapping(metadata.get("labels")), mapping(metadata.get("annotations"))
+        number, uid = str(labels.get(RUN_LABEL, "")), str(metadata.get("uid", ""))
+        if not (labels.get(JOB_LABEL) and labels.get(OWNER_LABEL) and number.isdecimal()):
+            continue
+        runs.append(
+            LiveRun(
+                job=labels[JOB_LABEL],
+                number=int(number),
+                task_hash=str(annotations.get(TASK_HASH, "")),
+                uid=uid,
+                namespace=str(metadata.get("namespace", "")),
+                manifest=job,
+                observation=observe(job, pods_of.get(uid, ()), events_of.get(uid, ())),
+                deleting=bool(metadata.get("deletionTimestamp")),
+            )
+        )
+    return tuple(runs)
+
+
+def observe(job: Manifest, pods: Sequence[Manifest], events: Sequence[Manifest] = ()) -> Observation:
+    """Tell what a Job, its own pods and its own Events say.
+
+    Without pods (collected, or not yet made) the state is still right; attempts, nodes and causes are missing then.
+    """
+    pods = sorted(pods, key=_age)
+    seen = [(pod, read_pod(pod)) for pod in pods]
+    counts, outcome = encoding.counts(job), encoding.outcome(job)
+    if outcome is not None:
+        state, reason, message = _ended(outcome, seen)
+    elif mapping(job.get("metadata")).get("deletionTimestamp"):
+        message = next((r.message for _, r in seen if r.stage is Stage.TERMINATING), None)
+        state, reason = State.CANCELLING, None
+    elif mapping(job.get("spec")).get("suspend") is True:
+        state, reason, message = State.SUSPENDED, None, None
+    else:
+        state, reason, message = _going_on(job, counts, seen, events)
+    attempts = tuple(reading.attempt for _, reading in seen)
+    priority_class, priority_value = _priority(job, pods)
+    return Observation(
+        state=state,
+        reason=reason,
+        message=message,
+        counts=counts,
+        submitted_at=text(mapping(job.get("metadata")).get("creationTimestamp")),
+        started_at=min((attempt.started_at for attempt in attempts if attempt.started_at), default=None),
+        ended_at=outcome.at if outcome is not None else None,
+        attempts=attempts,
+        priority_class=priority_class,
+        priority_value=priority_value,
+        problems=tuple(_problems(job, counts, seen)),
+    )
+
+
+def _ended(outcome: encoding.Outcome, seen: Seen) -> Said:
+    """Name a finished run's state, with the cause from the attempt that ended it where that is still to be seen."""
+    if outcome.state is State.SUCCEEDED:
+        return State.SUCCEEDED, None, None
+    last = seen[-1][1] if seen else None
+    if last is not None and last.stage is Stage.ENDED and not (last.succeeded or last.disrupted):
+        in_setup = last.phase == "setup" or last.exit_code == encoding.SETUP_FAILED
+        return State.FAILED_SETUP if in_setup else State.FAILED, last.reason, last.message
+    if match := _FAILED_WITH.search(outcome.message or ""):
+        if int(match[1]) == encoding.SETUP_FAILED:
+            return State.FAILED_SETUP, "Error", "setup failed"
+        return State.FAILED, "Error", match[0]
+    return State.FAILED, outcome.reason, outcome.message
+
+
+def _going_on(job: Manifest, counts: Counts, seen: Seen, events: Sequence[Manifest]) -> Said:
+    """Name the state of a run that has no outcome and that nobody stopped."""
+    alive = next((r for _, r in reversed(seen) if r.stage in (Stage.UNBOUND, Stage.BOUND, Stage.RUNNING)), None)
+    if alive is not None and alive.stage is Stage.RUNNING:
+        return State.RUNNING, None, None
+    if alive is None and seen and _decides(job, counts, *seen[-1]):
+        return State.RUNNING, seen[-1][1].reason, seen[-1][1].message
+    waits_for = (alive.reason, alive.message) if alive is not None else _refused(events)
+    lost = next((r for _, r in reversed(seen) if r.stage in (Stage.TERMINATING, Stage.ENDED)), None)
+    if lost is not None:
+        message = "; next attempt: ".join(filter(None, (lost.message or lost.reason, waits_for[1] or waits_for[0])))
+        return State.RECOVERING, lost.reason, message
+    if counts.recoveries or counts.restarts_on_error:
+        return State.RECOVERING, *waits_for
+    return State.STARTING if alive is not None and alive.stage is Stage.BOUND else State.PENDING, *waits_for
+
+
+def _decides(job: Manifest, counts: Counts, pod: Manifest, reading: PodReading) -> bool:
+    """Whether the run is over with this attempt, though the controller has not written the outcome yet.
+
+    Such a run is still RUNNING: RECOVERING would be seen or not by chance, and then be wrong.
+    """
+    if reading.stage is not Stage.ENDED or _TRACKING not in (mapping(pod.get("metadata")).get("finalizers") or ()):
+        return False
+    action = "Complete" if reading.succeeded else policy_action(job, pod)
+    most = mapping(job.get("spec")).get("maxFailedIndexes")
+    return action in ("Complete", "FailJob") or (action == "FailIndex" and most == counts.restarts_on_error)
+
+
+def _refused(events: Sequence[Manifest]) -> tuple[str | None, str | None]:
+    """Return why the controller could not make a pod, by its newest Event; the pod's made-up name is left out."""
+    refusals = [event for event in events if event.get("reason") == "FailedCreate"]
+    if not refusals:
+        return None, None
+    newest = max(refusals, key=_last_seen)
+    return "FailedCreate", text(_FORBIDDEN.sub("", str(newest.get("message", ""))))
+
+
+def _last_seen(event: Manifest) -> str:
+    series = mapping(event.get("series")).get("lastObservedTime")
+    return str(series or event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
+def _priority(job: Manifest, pods: Sequence[Manifest]) -> tuple[str | None, int | None]:
+    """Return class and number of the newest pod: a class made anew with another value leaves older pods as they are."""
+    spec = mapping(pods[-1].get("spec")) if pods else {}
+    template = mapping(mapping(mapping(job.get("spec")).get("template")).get("spec"))
+    value = spec.get("priority")
+    return spec.get("priorityClassName") or template.get("priorityClassName"), value if isinstance(value, int) else None
+
+
+def _problems(job: Manifest, counts: Counts, seen: Seen) -> Iterable[Problem]:
+    """Yield what looks like an interruption from outside and may be the job's own doing."""
+    metadata = mapping(job.get("metadata"))
+    path = str(
+        mapping(metadata.get("annotations")).get(FILE) or f"Job/{metadata.get('namespace')}/{metadata.get('name')}"
+    )
+    for pod, reading in reversed(seen):
+        if reading.reason == "Evicted" and true_condition(mapping(pod.get("status")), "DisruptionTarget") is None:
+            message = f"{reading.attempt.pod} was evicted for a limit of its own: {reading.message}; raise that limit"
+            yield Problem(Severity.WARNING, "evicted-for-own-limit", path, message)
+            break
+    started = next((r.attempt.started_at for _, r in reversed(seen) if r.attempt.started_at), None)
+    age = _between(metadata.get("creationTimestamp"), started)
+    if counts.recoveries >= _OFTEN and age is not None and age < counts.recoveries * _SHORTLY:
+        message = (
+            f"recovered {counts.recoveries} times, on average after less than {_SHORTLY.seconds // 60} minutes: "
+            "if nothing preempts it, look at its own storage limits and probes, which look like interruptions"
+        )
+        yield Problem(Severity.WARNING, "recovers-often", path, message)
+
+
+def _between(start: object, end: object) -> timedelta | None:
+    try:
+        return datetime.fromisoformat(str(end)) - datetime.fromisoformat(str(start))
+    except (ValueError, TypeError):
+        return None
+
+
+def _age(pod: Manifest) -> tuple[str, int, str]:
+    """Sort pods by when they were made; within one second, by index: a burnt index is followed by the next one."""
+    metadata = mapping(pod.get("metadata"))
+    index = str(mapping(metadata.get("annotations")).get(_INDEX, ""))
+    return str(metadata.get("creationTimestamp", "")), int(index) if index.isdecimal() else 0, str(metadata.get("name"))
+
+
+def _by_owner(pods: Sequence[Manifest]) -> dict[str, list[Manifest]]:
+    owned = defaultdict(list)
+    for pod in pods:
+        metadata = mapping(pod.get("metadata"))
+        owners = [o.get("uid") for o in objects(metadata.get("ownerReferences")) if o.get("controller")]
+        owner = owners[0] if owners else mapping(metadata.get("labels")).get("batch.kubernetes.io/controller-uid")
+        owned[str(owner)].append(pod)
+    return owned
+
+
+def _by_subject(events: Sequence[Manifest]) -> dict[str, list[Manifest]]:
+    said = defaultdict(list)
+    for event in events:
+        said[str(mapping(event.get("involvedObject") or event.get("regarding")).get("uid"))].append(event)
+    return said

@@ -1,0 +1,223 @@
+"""Render a task as the Kubernetes Job of one run.
+
+Layers of pod_config meet first among themselves (global, context, task), then go onto the rendered pod, then
+custom_metadata goes over its labels and annotations: SkyPilot's order. What is the run's own comes last and can't be
+overridden: the form of the Job, the variables (a task's `envs` win over pod_config's, as they do there), the priority
+class, the demand for a GPU model, and our labels and annotations.
+
+Pure and deterministic: the same task, settings and run give the same manifest, to the byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.core import gpu_nodes
+from reconciler.core.compose import compose_layers
+from reconciler.core.encoding import job_form
+from reconciler.core.merged_pod import check_merged_pod
+from reconciler.core.pod_layers import check_layers, custom_metadata_layers, pod_config_layers
+from reconciler.core.rendered_pod import rendered_pod, variables
+from reconciler.model import (
+    ANNOTATION_PREFIX,
+    COMMIT,
+    FILE,
+    JOB_LABEL,
+    MAIN_CONTAINER,
+    OWNER_LABEL,
+    RENDER_HASH,
+    RUN_LABEL,
+    SITE_HASH,
+    TASK_HASH,
+    Manifest,
+    Problem,
+    Severity,
+    Site,
+    Task,
+)
+
+ABOUT = ANNOTATION_PREFIX + "about"
+ORIGINAL_NAME = ANNOTATION_PREFIX + "original-name"
+PRIORITY_CLASS_ANNOTATION = "skypilot-priority-class"
+
+_NOT_HASHED = frozenset({RENDER_HASH, COMMIT, FILE, SITE_HASH})
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """Which run a Job is made for, and where: `number` counts the runs of its job, `commit` is the source's."""
+
+    number: int
+    owner: str
+    commit: str
+    context: str
+    namespace: str
+
+
+def render_job(task: Task, site: Site, run: RunIdentity) -> tuple[Manifest | None, list[Problem]]:
+    """Return the Job of a run, or None with all that stops it. Warnings come with a Job too."""
+    if task.num_nodes > 1:
+        return None, [_needs_jobset(task)]
+    layers, metadata_layers = (
+        pod_config_layers(task, site, run.context),
+        custom_metadata_layers(task, site, run.context),
+    )
+    rendered = rendered_pod(task, site)
+    own = variables(task, site, _name(task, run), f"sky-managed-{run.owner}_{task.name}_{run.number}-0")
+    pod, problems = compose_layers(layers, task.path, onto=rendered)
+    nothing: Manifest = {"labels": {}, "annotations": {}}
+    custom, of_metadata = compose_layers(metadata_layers, task.path, root="custom_metadata", onto=nothing)
+    if not problems:
+        problems = check_merged_pod(_without_nulls(pod), rendered, layers, task.path)
+    names = {variable["name"] for variable in own}
+    problems += [*of_metadata, *check_layers(layers, metadata_layers, names, task.path), *_check_gpus(task)]
+    if any(problem.severity is Severity.ERROR for problem in problems):
+        return None, problems
+    priority_class = priority_class_of(task, site, run.context)
+    template = {
+        "metadata": _pod_metadata(task, run, pod, custom, priority_class),
+        "spec": _pod_spec(task, pod["spec"], own, priority_class),
+    }
+    return _job(task, site, run, template, custom), problems
+
+
+def namespace_of(task: Task, site: Site, context: str, default: str | None) -> str:
+    """Return where a task's Job goes; `default` is the namespace of the kubeconfig's context."""
+    of_context: str | None = site.contexts.get(context, {}).get("namespace")
+    return task.namespace or of_context or site.sky_namespace or site.namespace or default or "default"
+
+
+def priority_class_of(task: Task, site: Site, context: str) -> str | None:
+    """Return the class that the task names, else what the highest layer that has the field says: null is none."""
+    if task.priority_class is not None:
+        return task.priority_class
+    for _, content in reversed(pod_config_layers(task, site, context)):
+        spec = content.get("spec")
+        if isinstance(spec, dict) and "priorityClassName" in spec:
+            name = spec["priorityClassName"]
+            return name if isinstance(name, str) and name else None
+    return None
+
+
+def _needs_jobset(task: Task) -> Problem:
+    message = f"num_nodes is {task.num_nodes}: several nodes need JobSet (https://jobset.sigs.k8s.io) in the cluster"
+    return Problem(Severity.ERROR, "needs-jobset", task.path, message, field="num_nodes")
+
+
+def _pod_metadata(
+    task: Task, run: RunIdentity, pod: Manifest, custom: Manifest, priority_class: str | None
+) -> Manifest:
+    of_pod, custom = _without_nulls(pod).get("metadata", {}), _without_nulls(custom)
+    labels, annotations = (of_pod.get(kind, {}) | custom.get(kind, {}) for kind in ("labels", "annotations"))
+    if priority_class is not None:
+        annotations[PRIORITY_CLASS_ANNOTATION] = priority_class
+    return {"labels": labels | _own_labels(task, run), "annotations": annotations}
+
+
+def _pod_spec(task: Task, merged: Manifest, own: list[Manifest], priority_class: str | None) -> Manifest:
+    """Put what is the run's own over the merged spec."""
+    spec: Manifest = _without_nulls(merged)
+    names = {variable["name"] for variable in own}
+    for container in spec["containers"]:
+        if container["name"] == MAIN_CONTAINER:
+            others = [variable for variable in container.get("env", []) if variable.get("name") not in names]
+            container["env"] = [*others, *own]
+    if not merged.keys() & {"automountServiceAccountToken", "serviceAccountName", "serviceAccount"}:
+        spec["automountServiceAccountToken"] = False
+    spec.pop("priorityClassName", None)
+    if priority_class is not None:
+        spec["priorityClassName"] = priority_class
+    if task.resources.accelerators and not gpu_nodes.opted_out(merged):
+        spec = gpu_nodes.require_models(spec, gpu_nodes.of_one_maker(task.resources.accelerators.names))
+    return spec
+
+
+def _job(task: Task, site: Site, run: RunIdentity, template: Manifest, custom: Manifest) -> Manifest:
+    custom = _without_nulls(custom)
+    form = job_form(
+        max_restarts_on_errors=task.max_restarts_on_errors,
+        max_recoveries=task.max_recoveries,
+        recover_on_exit_codes=task.recover_on_exit_codes,
+        main_container=MAIN_CONTAINER,
+    )
+    annotations: dict[str, str] = {
+        ABOUT: _about(task, run, form["completions"]),
+        TASK_HASH: task.task_hash,
+        FILE: task.path,
+        COMMIT: run.commit,
+        SITE_HASH: site.site_hash,
+    }
+    if task.original_name is not None and task.original_name != task.name:
+        annotations[ORIGINAL_NAME] = task.original_name
+    metadata: Manifest = {
+        "name": _name(task, run),
+        "namespace": run.namespace,
+        "labels": custom.get("labels", {}) | _own_labels(task, run),
+        "annotations": annotations | custom.get("annotations", {}),
+    }
+    job: Manifest = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": form | {"template": template},
+    }
+    metadata["annotations"][RENDER_HASH] = _render_hash(job)
+    if task.suspend:
+        job["spec"] = {"suspend": True} | job["spec"]
+    return job
+
+
+def _name(task: Task, run: RunIdentity) -> str:
+    return f"{task.name}-{run.number}"
+
+
+def _own_labels(task: Task, run: RunIdentity) -> dict[str, str]:
+    return {JOB_LABEL: task.name, RUN_LABEL: str(run.number), OWNER_LABEL: run.owner}
+
+
+def _about(task: Task, run: RunIdentity, completions: int) -> str:
+    return (
+        f"Each attempt is an index, and the first that succeeds completes the Job: 0/{completions} is no progress, "
+        f"1/{completions} is success. Wait for it with: kubectl wait --for=condition=complete --timeout=-1s "
+        f"--namespace={run.namespace} job/{_name(task, run)}"
+    )
+
+
+def _render_hash(job: Manifest) -> str:
+    """Hash what a run would notice: not where its file stands, when it was rendered, nor that it is suspended."""
+    annotations = {key: text for key, text in job["metadata"]["annotations"].items() if key not in _NOT_HASHED}
+    content = {**job, "metadata": {**job["metadata"], "annotations": annotations}}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _check_gpus(task: Task) -> list[Problem]:
+    """Warn of alternatives that a pod can't ask for at once, and of models whose nodes may go by another name."""
+    gpus = task.resources.accelerators
+    if gpus is None:
+        return []
+    usable = gpu_nodes.of_one_maker(gpus.names)
+    messages = [
+        f"{name} is left out: a pod asks for GPUs of one maker, and {gpus.names[0]} comes first"
+        for name in gpus.names
+        if name not in usable
+    ]
+    messages += [
+        f"{name} is not a name of a GPU that is known here: the job waits for a node whose labels call it so, such as "
+        f"skypilot.co/accelerator={name.lower()}"
+        for name in usable
+        if not gpu_nodes.is_known(name)
+    ]
+    return [
+        Problem(Severity.WARNING, "accelerators", task.path, message, field="resources.accelerators")
+        for message in messages
+    ]
+
+
+def _without_nulls(value: Any) -> Any:
+    """Copy JSON without the fields that are null, which the API reads as absent."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value

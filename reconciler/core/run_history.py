@@ -1,0 +1,70 @@
+"""What a document knows of a run's past: its attempts, whether those are all, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
+
+from reconciler.model import TERMINAL_STATES, Attempt, Document, State
+
+_MOST_ATTEMPTS = 50
+_HAS_ATTEMPT = TERMINAL_STATES - {State.CANCELLED} | {State.STARTING, State.RUNNING}
+
+AttemptEntry = dict[str, str | int | None]
+
+
+def merge_attempts(recorded: Sequence[AttemptEntry], seen: Sequence[Attempt]) -> list[AttemptEntry]:
+    """Return recorded attempts with those seen now, in the order in which they came; one pod is one attempt.
+
+    What is seen now is newer, but what was known stays known: a status can lose what it had. The newest 50 are kept.
+    """
+    entries = {entry["pod"]: entry for entry in recorded}
+    for attempt in seen:
+        old = entries.get(attempt.pod, {})
+        entries[attempt.pod] = {
+            "started_at": attempt.started_at or old.get("started_at"),
+            "ended_at": attempt.ended_at or old.get("ended_at"),
+            "node": attempt.node or old.get("node"),
+            "reason": attempt.reason or (old.get("reason") if old.get("ended_at") else None),
+            "exit_code": attempt.exit_code if attempt.exit_code is not None else old.get("exit_code"),
+            "pod": attempt.pod,
+        }
+    return list(entries.values())[-_MOST_ATTEMPTS:]
+
+
+def is_complete(run: Document) -> bool:
+    """Whether no attempt is missing: one for each recovery and restart, and the one that runs or ended the run.
+
+    An attempt can be seen before the Job counts it, and suspending ends one that is never counted: more is complete.
+    """
+    lost = run["recoveries"] + run["restarts_on_error"]
+    return bool(len(run["attempts"]) >= lost + (run["state"] in _HAS_ATTEMPT))
+
+
+def durations(run: Document) -> Document:
+    """Return how long a run waited, ran and recovered, up to its last transition; None while that can't be known."""
+    known = {"queued_seconds": seconds_between(run["submitted_at"], run["started_at"])}
+    attempts = [attempt for attempt in run["attempts"] if attempt["started_at"]]
+    if not (attempts and run["attempts_complete"]):
+        return known | {"run_seconds": None, "recovering_seconds": None}
+    *earlier, last = attempts
+    last_end = last["ended_at"] or (run["ended_at"] if run["state"] in TERMINAL_STATES else last["started_at"])
+    ran = [seconds_between(attempt["started_at"], attempt["ended_at"]) for attempt in earlier]
+    ran.append(seconds_between(last["started_at"], last_end))
+    lost = [seconds_between(one["ended_at"], two["started_at"]) for one, two in pairwise(attempts)]
+    return known | {"run_seconds": _sum(ran), "recovering_seconds": _sum(lost)}
+
+
+def seconds_between(start: object, end: object) -> int | None:
+    """Return the whole seconds from one RFC 3339 time to another, at least 0; None if either is missing or is none."""
+    try:
+        elapsed = datetime.fromisoformat(str(end)) - datetime.fromisoformat(str(start))
+    except (ValueError, TypeError):
+        return None
+    return max(0, int(elapsed.total_seconds()))
+
+
+def _sum(parts: Sequence[int | None]) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None

@@ -1,0 +1,88 @@
+"""Open a repository, wherever it is: a folder, or a URL of which a private bare clone is kept in a cache.
+
+A clone belongs to one process at a time. Its lock is held through a descriptor that every git child inherits, so who
+gets it knows that no child of a killed predecessor is still at work, and may clear away the lock files that it left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reconciler.source.remote import url_hash
+from reconciler.source.repository import Git, Repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FETCH_TIMEOUT = 600.0
+
+
+@contextlib.contextmanager
+def open_repository(place: str, cache: Path) -> Iterator[Repository]:
+    """Open the repository around a folder, or an up-to-date clone of a URL under the folder `cache`.
+
+    A clone fetches on each opening, and its HEAD is the remote's default branch. Raises SourceError when there is no
+    repository or the URL can't be fetched: an old clone is never passed off as new.
+    """
+    if not is_url(place):
+        with Repository(place) as repository:
+            yield repository
+        return
+    with _locked_folder(cache, url_hash(place)) as (folder, lock), _clone(place, folder, lock) as repository:
+        yield repository
+
+
+def is_url(place: str) -> bool:
+    """Tell a URL, also in scp's form `host:path`, from the path of a folder."""
+    return "://" in place or (re.match(r"[^/]+:", place) is not None and not Path(place).exists())
+
+
+@contextlib.contextmanager
+def _locked_folder(cache: Path, name: str) -> Iterator[tuple[Path, int]]:
+    """Lock a clone's folder: the first that no other process has."""
+    cache.mkdir(parents=True, exist_ok=True)
+    for number in count():
+        folder = cache / f"{name}-{number}.git"
+        lock = os.open(folder.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            continue
+        try:
+            yield folder, lock
+        finally:
+            os.close(lock)
+        return
+
+
+def _clone(url: str, folder: Path, lock: int) -> Repository:
+    folder.mkdir(mode=0o700, exist_ok=True)  # the URL that it keeps may hold credentials
+    for left_behind in folder.rglob("*.lock"):
+        left_behind.unlink()
+    with Git(folder, inherited=(lock,)) as git:
+        git.run("init", "--quiet", "--bare", "--template=", ".")
+        git.run("config", "remote.origin.url", url)
+        git.run(
+            *("fetch", "--quiet", "--no-write-fetch-head", "--no-auto-maintenance", "--prune", "--no-tags"),
+            *(
+                "--no-recurse-submodules",
+                "--",
+                "origin",
+                "+refs/heads/*:refs/remotes/origin/*",
+                "+refs/tags/*:refs/tags/*",
+            ),
+            timeout=_FETCH_TIMEOUT,
+        )
+        head = git.run("ls-remote", "--symref", "--", "origin", "HEAD").decode("utf-8", "surrogateescape")
+        if head.startswith("ref: refs/heads/"):
+            default = head.partition("\t")[0].removeprefix("ref: refs/heads/")
+            git.run("symbolic-ref", "HEAD", f"refs/remotes/origin/{default}")
+        git.run("-c", "gc.auto=6700", "-c", "gc.autoDetach=false", "gc", "--auto", "--quiet", timeout=_FETCH_TIMEOUT)
+    return Repository(folder, inherited=(lock,))

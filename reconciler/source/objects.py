@@ -1,0 +1,70 @@
+"""Read trees and blobs of a repository, each in one git process, however many there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reconciler.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reconciler.source.repository import Repository
+
+REGULAR = frozenset({"100644", "100755"})
+SYMLINK = "120000"
+SUBMODULE = "160000"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A leaf of a tree: `path` as git holds it, `size` 0 for a submodule."""
+
+    mode: str
+    sha: str
+    size: int
+    path: bytes
+
+
+def list_tree(repository: Repository, commit: str, *paths: str) -> list[Entry]:
+    """List the leaves of a commit, all or those at and under some paths. Raises SourceError if a part is missing."""
+    listing = repository.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit, "--", *paths)
+    return [_entry(record) for record in listing.split(b"\0") if record]
+
+
+def read_blobs(repository: Repository, entries: Iterable[Entry]) -> dict[bytes, bytes]:
+    """Return path and contents of each entry. Raises SourceError if one is missing: a part is never the answer."""
+    wanted = list(entries)
+    output = repository.run("cat-file", "--batch", input="".join(f"{entry.sha}\n" for entry in wanted).encode())
+    contents: dict[bytes, bytes] = {}
+    position = 0
+    for entry in wanted:
+        end = output.index(b"\n", position)
+        header = output[position:end].split(b" ")
+        if header[1:2] != [b"blob"]:
+            raise _missing(entry.path)
+        position = end + 1 + int(header[2]) + 1
+        contents[entry.path] = output[end + 1 : position - 1]
+    return contents
+
+
+def printable(path: bytes) -> str:
+    """Return a file name as text that can be shown: what is not UTF-8 or not printable stands as an escape."""
+    text = path.decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _entry(record: bytes) -> Entry:
+    description, _, path = record.partition(b"\t")
+    mode, _, sha, size = description.decode("ascii").split()
+    if size == "BAD":
+        raise _missing(path)
+    return Entry(mode, sha, 0 if size == "-" else int(size), path)
+
+
+def _missing(path: bytes) -> SourceError:
+    return SourceError(
+        f"partial: git lacks the contents of {printable(path)}, so nothing is decided; "
+        "fetch it (a partial clone), or see what `git fsck` says"
+    )

@@ -1,0 +1,52 @@
+"""Run processes and keep what they cost."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one process took: seconds of wall time, and the most memory it ever had, in MiB."""
+
+    seconds: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the result: what was measured, in its own terms, and what the budget is."""
+
+    what: str
+    measured: str
+    budget: str
+    kept: bool
+
+
+def cost_of(
+    command: Sequence[str], *, environ: Mapping[str, str], folder: Path | None = None, codes: Sequence[int] = (0,)
+) -> Cost:
+    """Run a process to its end. Raises RuntimeError, with the end of what it said, for another exit code."""
+    with tempfile.TemporaryFile() as output:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, cwd=folder, env=dict(environ), stdout=output, stderr=output)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode not in codes:
+            output.seek(0)
+            said = output.read()[-2000:].decode(errors="replace")
+            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{said}")
+    return Cost(seconds, usage.ru_maxrss / 1024)
+
+
+def median(costs: Sequence[Cost]) -> Cost:
+    """Return the middle of each measure."""
+    return Cost(statistics.median(c.seconds for c in costs), statistics.median(c.memory for c in costs))

@@ -1,0 +1,360 @@
+"""Jobs as real processes: what they see, how they end, and that nothing is lost when one of ours is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.cluster.local import LocalCluster
+from reconciler.cluster.local.container import Container
+from reconciler.core.encoding import counts, job_form
+from reconciler.model import Manifest
+
+CAPACITY = {"cpu": "1", "memory": "1Gi", "pods": "10"}
+WAITS_FOR_TERM = "trap 'echo told to stop; exit 217' TERM; echo started; sleep 60 & wait"
+IGNORES_TERM = "trap '' TERM; echo started; while :; do sleep 0.1; done"
+
+
+def indexed_job(name: str, script: str, *, grace: int = 5, priority: str | None = None, **container: Any) -> Manifest:
+    form = job_form(max_restarts_on_errors=0, max_recoveries=10, recover_on_exit_codes=(), main_container="main")
+    main = {"name": "main", "image": "ignored", "command": ["bash", "-c", script], **container}
+    main["resources"] = {"requests": {"cpu": "1"}}
+    spec: Manifest = {"restartPolicy": "Never", "terminationGracePeriodSeconds": grace, "containers": [main]}
+    if priority:
+        spec["priorityClassName"] = priority
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": form | {"template": {"spec": spec}}}
+
+
+def priority_class(name: str, value: int) -> Manifest:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+
+
+def until(condition: Callable[[], Any], seconds: float = 20) -> Any:
+    """Wait for a true value, and return it."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+    return value
+
+
+@dataclass
+class Machine:
+    """A folder for local clusters, and a clock that a test can put forward."""
+
+    folder: Path
+    ahead: timedelta = field(default_factory=timedelta)
+
+    def open(self) -> LocalCluster:
+        """Open one more cluster on the folder, as another process would."""
+        return LocalCluster(self.folder, CAPACITY, clock=lambda: datetime.now(UTC) + self.ahead)
+
+    def run_folder(self, pod: Manifest) -> Path:
+        """Return where the process of a pod keeps its state."""
+        return self.folder / "pods" / str(pod["metadata"]["uid"])
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """Give a machine; what still runs on it afterwards is killed."""
+    machine = Machine(tmp_path / "local")
+    yield machine
+    cluster = machine.open()
+    for pod in cluster.list("Pod"):
+        if machine.run_folder(pod).exists():
+            (machine.run_folder(pod) / "stop").write_text("0")  # no grace: the test is over
+    for job in cluster.list("Job"):
+        cluster.delete(job, foreground=True)
+    until(lambda: not cluster.list("Job"))
+
+
+@pytest.fixture
+def cluster(machine: Machine) -> LocalCluster:
+    """Open a cluster."""
+    return machine.open()
+
+
+def pods_of(cluster: LocalCluster, job: str, *phases: str) -> Sequence[Manifest]:
+    """Wait until a job's pods, in the order of their creation, are in these phases, and return them."""
+
+    def look() -> Sequence[Manifest]:
+        found = cluster.list("Pod", labels=f"job-name={job}")
+        return found if [pod["status"]["phase"] for pod in found] == list(phases) else ()
+
+    found: Sequence[Manifest] = until(look)
+    return found
+
+
+def running(cluster: LocalCluster, job: str) -> Manifest:
+    """Wait until a job's command has said that it started."""
+    pod = pods_of(cluster, job, "Running")[0]
+    until(lambda: "started" in output(cluster, pod))
+    return pod
+
+
+def output(cluster: LocalCluster, pod: Manifest) -> str:
+    return b"".join(cluster.logs(pod, container="main")).decode()
+
+
+def how_it_ended(pod: Manifest) -> Manifest:
+    state: Manifest = pod["status"]["containerStatuses"][0]["state"]["terminated"]
+    return state
+
+
+def reason(cluster: LocalCluster, job: str) -> str | None:
+    """Return why a job has ended, or None."""
+    conditions = cluster.get("Job", job).get("status", {}).get("conditions", [])
+    return next((c["reason"] for c in conditions if c["type"] in ("Complete", "Failed")), None)
+
+
+def test_a_command_runs_to_its_end(cluster: LocalCluster) -> None:
+    """Output and errors are its log, the termination log is its message, and its folder is its home."""
+    script = 'echo out; echo err >&2; printf words > "$JOB_TERMINATION_LOG"; [ "$PWD" = "$HOME" ] && ls -A'
+    cluster.create(indexed_job("train-1", script))
+    (pod,) = pods_of(cluster, "train-1", "Succeeded")
+
+    assert output(cluster, pod) == "out\nerr\n"
+    assert reason(cluster, "train-1") == "SuccessPolicy"
+    assert (how_it_ended(pod)["exitCode"], how_it_ended(pod)["reason"]) == (0, "Completed")
+    assert how_it_ended(pod)["message"] == "words"
+    assert how_it_ended(pod)["startedAt"] <= how_it_ended(pod)["finishedAt"]
+
+
+def test_the_environment_is_the_containers_alone(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`$$` and `$(NAME)` are expanded as a kubelet does; fields of the pod come by reference."""
+    monkeypatch.setenv("TOKEN_OF_THIS_MACHINE", "secret")
+    fields = {"NAME": "metadata.name", "INDEX": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}
+    env: list[Manifest] = [
+        {"name": "GREETING", "value": "hello"},
+        {"name": "LINE", "value": "$(GREETING) $$(GREETING) $(NONE)"},
+    ]
+    env += [{"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}} for key, path in fields.items()]
+    script = 'echo "$$LINE|$$NAME|$$INDEX|$$JOB_COMPLETION_INDEX|$(GREETING)|$$TOKEN_OF_THIS_MACHINE|"'
+    cluster.create(indexed_job("train-1", script, env=env))
+    (pod,) = pods_of(cluster, "train-1", "Succeeded")
+
+    assert output(cluster, pod) == f"hello $(GREETING) $(NONE)|{pod['metadata']['name']}|0|0|hello||\n"
+
+
+def test_a_job_that_was_just_created_starts_when_the_pass_ends(machine: Machine) -> None:
+    cluster = machine.open()
+    cluster.create(indexed_job("train-1", "echo started; sleep 60"))
+    cluster.close()
+    (run_folder,) = (machine.folder / "pods").iterdir()
+
+    until(lambda: (run_folder / "log").exists() and "started" in (run_folder / "log").read_text())
+
+
+def test_a_command_survives_the_pass_that_started_it(machine: Machine, tmp_path: Path) -> None:
+    """The pass is killed; the command goes on, and the next pass sees how it ended."""
+    script = f"echo started; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo done"
+    with subprocess.Popen([sys.executable, "-c", LOOK_FOR_EVER, str(machine.folder)]) as other:
+        cluster = machine.open()
+        cluster.create(indexed_job("train-1", script))
+        until(lambda: any(machine.folder.glob("pods/*/record.json")))
+        other.kill()
+    (tmp_path / "go").touch()
+    (pod,) = pods_of(cluster, "train-1", "Succeeded")
+
+    assert output(cluster, pod) == "started\ndone\n"
+
+
+LOOK_FOR_EVER = f"""
+import sys
+from pathlib import Path
+from reconciler.cluster.local import LocalCluster
+cluster = LocalCluster(Path(sys.argv[1]), {CAPACITY})
+while True:
+    cluster.list("Pod")
+"""
+
+
+def test_a_command_that_is_told_to_stop_may_end_in_its_own_way(cluster: LocalCluster) -> None:
+    """A deleted pod is an interruption: it is counted when its replacement is made, after the back-off."""
+    cluster.create(indexed_job("train-1", WAITS_FOR_TERM))
+    cluster.delete(running(cluster, "train-1"))
+    (pod,) = pods_of(cluster, "train-1", "Failed")
+
+    assert (how_it_ended(pod)["exitCode"], how_it_ended(pod)["reason"]) == (217, "Error")
+    assert pod["metadata"]["finalizers"] == ["batch.kubernetes.io/job-tracking"]
+
+
+def test_a_command_that_ignores_term_is_killed_after_its_grace_even_if_nobody_looks(machine: Machine) -> None:
+    cluster = machine.open()
+    cluster.create(indexed_job("train-1", IGNORES_TERM, grace=1))
+    pod = running(cluster, "train-1")
+    cluster.delete(pod)
+    cluster.close()
+    record = machine.run_folder(pod) / "record.json"
+    asked = time.monotonic()
+    until(lambda: "exitCode" in json.loads(record.read_text()))
+
+    assert time.monotonic() - asked > 0.5
+    assert json.loads(record.read_text())["exitCode"] == 137
+    assert reason(machine.open(), "train-1") == "PodFailurePolicy"
+
+
+def test_what_a_command_left_in_the_background_ends_with_it(cluster: LocalCluster, tmp_path: Path) -> None:
+    cluster.create(indexed_job("train-1", f"sleep 300 & echo $$! > {tmp_path}/pid; exit 0"))
+    pods_of(cluster, "train-1", "Succeeded")
+
+    until(lambda: not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists())
+
+
+def test_a_command_that_cannot_be_started_is_a_failed_pod(cluster: LocalCluster) -> None:
+    cluster.create(indexed_job("train-1", "", command=["no-such-program"]))
+    (pod,) = pods_of(cluster, "train-1", "Failed")
+
+    assert (how_it_ended(pod)["exitCode"], how_it_ended(pod)["reason"]) == (128, "StartError")
+    assert "no-such-program" in how_it_ended(pod)["message"]
+    assert reason(cluster, "train-1") == "PodFailurePolicy"
+
+
+def test_a_missing_secret_is_waited_for_in_vain_as_a_pod_can_see(cluster: LocalCluster) -> None:
+    env = [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "job-secrets", "key": "HF_TOKEN"}}}]
+    cluster.create(indexed_job("train-1", "true", env=env))
+    (pod,) = pods_of(cluster, "train-1", "Pending")
+
+    assert pod["status"]["containerStatuses"][0]["state"]["waiting"] == {
+        "reason": "CreateContainerConfigError",
+        "message": 'secret "job-secrets" not found: the local cluster has no such thing',
+    }
+
+
+def test_an_optional_secret_is_done_without(cluster: LocalCluster) -> None:
+    source = {"secretKeyRef": {"name": "job-secrets", "key": "HF_TOKEN", "optional": True}}
+    cluster.create(indexed_job("train-1", "echo ${HF_TOKEN-unset}", env=[{"name": "HF_TOKEN", "valueFrom": source}]))
+    (pod,) = pods_of(cluster, "train-1", "Succeeded")
+
+    assert output(cluster, pod) == "unset\n"
+
+
+def test_a_container_whose_runner_was_killed_is_lost_with_all_its_processes(machine: Machine, tmp_path: Path) -> None:
+    """Exit code 255 is an interruption: counted, and tried again after 10 s. Two attempts never run side by side."""
+    cluster = machine.open()
+    cluster.create(
+        indexed_job("train-1", f"trap '' TERM; echo $$$$ > {tmp_path}/pid; echo started; sleep 60; sleep 60")
+    )
+    pod = running(cluster, "train-1")
+    os.kill(json.loads((machine.run_folder(pod) / "record.json").read_text())["pid"], signal.SIGKILL)
+    (lost,) = pods_of(cluster, "train-1", "Failed")
+    left = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}")
+    left_running = left.exists() and "Z" not in (left / "stat").read_text().split()[2]
+    machine.ahead = timedelta(seconds=15)
+    pods_of(cluster, "train-1", "Failed", "Running")
+
+    assert (how_it_ended(lost)["exitCode"], how_it_ended(lost)["reason"]) == (255, "ContainerStatusUnknown")
+    assert not left_running
+    assert counts(cluster.get("Job", "train-1")).recoveries == 1
+
+
+def test_two_clusters_on_one_folder_start_a_command_once(machine: Machine, tmp_path: Path) -> None:
+    others = [subprocess.Popen([sys.executable, "-c", LOOK_FOR_EVER, str(machine.folder)]) for _ in range(2)]
+    cluster = machine.open()
+    for number in range(5):
+        cluster.create(indexed_job(f"train-{number}", f"echo {number} >> {tmp_path}/ran"))
+    until(lambda: all(reason(cluster, f"train-{number}") for number in range(5)))
+    for other in others:
+        other.kill()
+        other.wait()
+
+    assert sorted((tmp_path / "ran").read_text().split()) == list("01234")
+
+
+def test_passes_that_are_killed_at_any_moment_lose_nothing(machine: Machine, tmp_path: Path) -> None:
+    """Each job runs exactly once, and all objects are whole."""
+    cluster = machine.open()
+    for number in range(5):
+        cluster.create(indexed_job(f"train-{number}", f"echo {number} >> {tmp_path}/ran"))
+    deadline = time.monotonic() + 60
+    delay = 0.1
+    while not (machine.folder / "over").exists() and time.monotonic() < deadline:
+        with subprocess.Popen([sys.executable, "-c", LOOK_FOR_EVER, str(machine.folder)]) as victim:
+            time.sleep(delay)
+            victim.kill()
+        delay = delay * 1.1 if delay < 0.6 else 0.1
+        with suppress(FileNotFoundError):
+            if len((tmp_path / "ran").read_text().split()) >= 5:
+                break
+    until(lambda: all(reason(cluster, f"train-{number}") == "SuccessPolicy" for number in range(5)))
+
+    assert sorted((tmp_path / "ran").read_text().split()) == list("01234")
+
+
+def test_an_urgent_job_takes_the_place_of_a_lesser_one_which_comes_back(cluster: LocalCluster, tmp_path: Path) -> None:
+    """The preempted pod ends in its grace, is gone, and counts as one recovery; its successor starts at once."""
+    cluster.create(priority_class("urgent", 1000))
+    cluster.create(
+        indexed_job("train-1", f"[ -e {tmp_path}/again ] && exit 0; touch {tmp_path}/again; {WAITS_FOR_TERM}")
+    )
+    preempted = running(cluster, "train-1")
+    cluster.create(indexed_job("eval-1", "echo urgent", priority="urgent"))
+    (urgent,) = pods_of(cluster, "eval-1", "Pending")
+    asked = cluster.get("Pod", preempted["metadata"]["name"])
+    until(lambda: reason(cluster, "train-1"))
+    condition = next(c for c in asked["status"]["conditions"] if c["type"] == "DisruptionTarget")
+    waiting = next(c for c in urgent["status"]["conditions"] if c["type"] == "PodScheduled")
+
+    assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
+    assert f"a higher priority pod (default/{urgent['metadata']['name']})" in condition["message"]
+    assert (waiting["status"], waiting["reason"]) == ("False", "Unschedulable")
+    assert f"takes the place of default/{preempted['metadata']['name']} (priority 0)" in waiting["message"]
+    assert [reason(cluster, "eval-1"), reason(cluster, "train-1")] == ["SuccessPolicy", "SuccessPolicy"]
+    assert counts(cluster.get("Job", "train-1")).recoveries == 1
+    assert len(pods_of(cluster, "train-1", "Succeeded")) == 1
+
+
+def test_a_job_that_does_not_fit_says_why(cluster: LocalCluster) -> None:
+    cluster.create(indexed_job("train-1", WAITS_FOR_TERM))
+    running(cluster, "train-1")
+    cluster.create(indexed_job("train-2", "true"))
+    (waiting,) = pods_of(cluster, "train-2", "Pending")
+
+    why = "0/1 nodes are available: 1 Insufficient cpu; no pods of lower priority whose place would be enough"
+    assert [(c["type"], c["status"], c["message"]) for c in waiting["status"]["conditions"]] == [
+        ("PodScheduled", "False", why)
+    ]
+
+
+def test_a_look_when_nothing_happens_changes_nothing(cluster: LocalCluster) -> None:
+    cluster.create(indexed_job("train-1", WAITS_FOR_TERM))
+    cluster.create(indexed_job("train-2", "true"))
+    running(cluster, "train-1")
+    before = [cluster.list("Job"), cluster.list("Pod")]
+
+    assert [cluster.list("Job"), cluster.list("Pod")] == before
+
+
+def test_logs_can_be_followed_to_the_end(cluster: LocalCluster, tmp_path: Path) -> None:
+    cluster.create(
+        indexed_job("train-1", f"echo started; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo done")
+    )
+    pod = running(cluster, "train-1")
+    following = cluster.logs(pod, container="main", follow=True)
+    first = next(following)
+    (tmp_path / "go").touch()
+
+    assert (first, b"".join(following)) == (b"started\n", b"done\n")
+
+
+def test_a_container_that_is_stopped_before_it_began_never_runs(tmp_path: Path) -> None:
+    container = Container(tmp_path / "run")
+    container.prepare(["touch", str(tmp_path / "ran")], {})
+    container.pursue(30)
+    container.pursue(None)
+    until((tmp_path / "run" / "lock").exists)  # the runner was there, and left
+
+    assert (container.look(), (tmp_path / "ran").exists()) == ({}, False)

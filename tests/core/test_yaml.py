@@ -1,0 +1,242 @@
+"""YAML: what a scalar means, where it stood, and what is refused with which words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml as pyyaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.core import yaml as ours
+from reconciler.core.yaml import MAX_BYTES, dump_documents, field_name, parse_documents
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 9)
+)
+
+
+@pytest.fixture(params=["libyaml", "python"], autouse=True)
+def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run everything with libyaml, and as where PyYAML comes without it."""
+    if request.param == "python":
+        monkeypatch.setattr(ours, "_Loader", ours._PythonLoader)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", None),
+        ("~", None),
+        ("null", None),
+        ("true", True),
+        ("False", False),
+        ("TRUE", True),
+        *((word, word) for word in ("yes", "no", "NO", "on", "off", "y", "n", "tRUE")),
+        ("4", 4),
+        ("-4", -4),
+        ("+4", 4),
+        ("0", 0),
+        ("0644", 420),
+        ("0o17", 15),
+        ("017", 15),
+        ("0x10", 16),
+        ("0b101", 5),
+        ("08", "08"),
+        ("1_000", "1_000"),
+        ("1:30", "1:30"),
+        ("18446744073709551615", 2**64 - 1),
+        ("18446744073709551616", "18446744073709551616"),
+        ("9" * 5000, "9" * 5000),
+        ("1.5", 1.5),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("1e3", 1000.0),
+        ("2e-5", 2e-5),
+        ("1e999", "1e999"),
+        (".inf", ".inf"),
+        (".nan", ".nan"),
+        (".", "."),
+        ("-", "-"),
+        ("1.2.3", "1.2.3"),
+        ("2024-01-31", "2024-01-31"),
+        ("2026-13-45", "2026-13-45"),
+        ("=", "="),
+        ("'4'", "4"),
+        ('"true"', "true"),
+        ("!!str 4", "4"),
+        ("!!int 4", 4),
+    ],
+)
+def test_type_of_a_scalar(text: str, value: object) -> None:
+    """Numbers are what kubectl takes for numbers; what YAML readers disagree on stays text (B01, B03, B05)."""
+    documents, problems = parse_documents(f"- {text}" if text != "-" else "['-']", "f.yaml")
+
+    assert problems == []
+    assert documents[0].value == [value]
+    assert type(documents[0].value[0]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line", "message"),
+    [
+        pytest.param("a: 1\nb: 2\na: 3", "duplicate-key", 3, "a stands twice, in line 1 and in line 3", id="duplicate"),
+        pytest.param("a: {b: 1, 'b': 2}", "duplicate-key", 1, "a.b stands twice", id="duplicate-quoted"),
+        pytest.param("1: a\n'1': b", "duplicate-key", 2, "1 stands twice", id="duplicate-by-text"),
+        pytest.param("a: 1\n\tb: 2", "tab", 2, "a tab, where YAML takes only blanks", id="tab"),
+        pytest.param("\ta: 1", "tab", 1, "a tab", id="tab-first"),
+        pytest.param("a: {{ b }}", "unrendered-template", 1, "an unrendered template", id="template"),
+        pytest.param("a: {{ b }}-c", "unrendered-template", 1, "an unrendered template", id="template-and-text"),
+        pytest.param("{% if x %}\na: b", "unrendered-template", 1, "an unrendered template", id="template-block"),
+        pytest.param("$ kubectl apply -f - <<EOF\na: b\nc: d", "shell-command", 1, "kubectl apply", id="prompt"),
+        pytest.param("# x\ncat > x.yaml << 'EOF'\na: b", "shell-command", 2, "a shell command, not YAML", id="cat"),
+        pytest.param("sky jobs launch x.yaml", "shell-command", 1, "sky jobs launch", id="command-alone"),
+        pytest.param("$ export T=hf_abc\na: b", "shell-command", 1, "'$ export T=...'", id="no-secret-in-it"),
+        pytest.param("a:\n<<<<<<< HEAD\n  b: 1\n=======\n", "merge-conflict", 2, "a conflict marker", id="conflict"),
+        pytest.param("a: &x [*x]", "self-reference", 1, "refers to itself", id="self-reference"),
+        pytest.param("a: &x\n  <<: *x", "self-reference", 1, "refers to itself", id="merges-itself"),
+        pytest.param(BOMB, "too-many-values", 1, "more than 10000 keys and values", id="alias-bomb"),
+        pytest.param("a: &x " + "y" * 600_000 + "\nb: [*x, *x]", "too-large", 1, "aliases expanded", id="wide-bomb"),
+        pytest.param("a: [" + "1," * 20_000 + "]", "too-many-values", 1, "split it", id="too-many"),
+        pytest.param("[" * 100_000, "too-deep", 1, "nested deeper than 64 levels", id="too-deep"),
+        pytest.param("- " * 5_000, "too-deep", 1, "nested deeper than 64 levels", id="too-deep-block"),
+        pytest.param(" " * (MAX_BYTES + 1), "too-large", 1, "at most 1048576 are read", id="too-large"),
+        pytest.param("? [a]\n: b", "bad-key", 1, "a key must be text", id="list-as-key"),
+        pytest.param("<<: 1", "bad-merge", 1, "takes a mapping", id="merge-of-a-number"),
+        pytest.param("a: !!binary aGk=", "unsupported-tag", 1, "the tag !!binary", id="binary"),
+        pytest.param("a: !!int x", "unsupported-tag", 1, "the tag !!int", id="tag-that-lies"),
+        pytest.param("a: !!set {b}", "unsupported-tag", 1, "the tag !!set", id="set"),
+        pytest.param("a: !x {b: 1}", "unsupported-tag", 1, "the tag !x", id="own-tag"),
+        pytest.param("a: 'b", "syntax", 1, "not valid YAML: found unexpected end of stream", id="open-quote"),
+        pytest.param("a: b: c", "syntax", 1, "mapping values are not allowed", id="two-colons"),
+        pytest.param("a: *b", "syntax", 1, "found undefined alias", id="undefined-alias"),
+        pytest.param('a: "\\ud800"', None, 1, "", id="half-a-surrogate"),
+        pytest.param(b"a: \xe9", "not-utf8", 1, "not UTF-8 at byte 3", id="latin-1"),
+        pytest.param(b"\xff\xfea\0", "not-utf8", 1, "not UTF-8 at byte 0", id="utf-16"),
+        pytest.param("a: \ud800", "not-utf8", 1, "not UTF-8 at byte 3", id="surrogate-in-text"),
+        pytest.param("a: 1\nb: \0", "nul-byte", 2, "a NUL byte", id="nul"),
+        pytest.param("a: 1\nb: \x07", "control-character", 2, "a control character", id="bell"),
+    ],
+)
+def test_refusal(text: str | bytes, code: str | None, line: int, message: str) -> None:
+    """What can't be read right is refused with its line, and the likely cause by name."""
+    _, problems = parse_documents(text, "f.yaml")
+    problem = problems[0]
+
+    assert len(problems) == 1
+    assert (problem.path, problem.severity, problem.line) == ("f.yaml", "error", line if code else problem.line)
+    assert problem.code == (code or problem.code)
+    assert message in problem.message
+
+
+def test_all_duplicates_are_reported_and_the_first_value_stands() -> None:
+    """One pass names every duplicate key, with both lines, and goes on reading."""
+    documents, problems = parse_documents("a: 1\nb:\n  c: 1\n  c: 2\na: 2\n", "f.yaml")
+
+    assert [(p.line, p.column, p.field) for p in problems] == [(4, 3, "b.c"), (5, 1, "a")]
+    assert documents[0].value == {"a": 1, "b": {"c": 1}}
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n", "---\n# x\n---\n...\n", "null\n", "\ufeff"])
+def test_nothing_is_no_document(text: str) -> None:
+    """Documents of nothing, of null or of comments alone are left out."""
+    assert parse_documents(text, "f.yaml") == ([], [])
+
+
+def test_documents_before_a_syntax_error_are_kept() -> None:
+    """A broken document does not hide those before it."""
+    documents, problems = parse_documents("a: 1\n---\nb: [\n", "f.yaml")
+
+    assert [document.value for document in documents] == [{"a": 1}]
+    assert [problem.code for problem in problems] == ["syntax"]
+
+
+@pytest.mark.parametrize("change", [str, lambda t: t.replace("\n", "\r\n"), lambda t: "\ufeff" + t, lambda t: t.strip()])
+def test_line_ends_marks_and_missing_ends_change_nothing(change: object) -> None:
+    """CRLF, a byte order mark and a missing last line end are no difference (B14)."""
+    text = "a: 1\nrun: |\n  x\n\ty\n  é\nb: 2\n"
+    documents, problems = parse_documents(change(text.replace("\n\t", "\n  \t")).encode(), "f.yaml")  # type: ignore[operator]
+
+    assert problems == []
+    assert documents[0].value == {"a": 1, "run": "x\n\ty\né\n", "b": 2}
+    assert documents[0].position(("b",)) == (6, 1)
+
+
+def test_merge_keys() -> None:
+    """`<<` merges: what a mapping says itself wins, then the first of a list; positions are those of the origin."""
+    text = "x: &x {a: 1, b: 1}\ny: &y {b: 2, c: 2}\nz:\n  <<: [*x, *y]\n  c: 3\n  '<<': text\n"
+    document = parse_documents(text, "f.yaml")[0][0]
+
+    assert document.value["z"] == {"a": 1, "b": 1, "c": 3, "<<": "text"}
+    assert document.position(("z", "b")) == (1, 14)
+    assert document.source(("z", "c")) == "3"
+
+
+def test_positions_and_sources() -> None:
+    """A position is a key's, an item's, or the nearest parent's; a source is the text without quotes."""
+    document = parse_documents("a:\n  b: [1, 007]\n  'c': \"true\"\n", "f.yaml")[0][0]
+
+    assert document.position(()) == (1, 1)
+    assert document.position(("a", "b")) == (2, 3)
+    assert document.position(("a", "b", 1)) == (2, 10)
+    assert document.position(("a", "missing", "deeper")) == (1, 1)
+    assert document.source(("a", "b", 1)) == "007"
+    assert document.source(("a", "c")) == "true"
+    assert document.source(("a", "b")) is None
+    assert document.source(("a", "missing")) is None
+    assert document.source(("a", "b", 7)) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ((), ""),
+        (("spec", "containers", 0, "env"), "spec.containers[0].env"),
+        (("annotations", "job-reconciler/suspend"), "annotations.job-reconciler/suspend"),
+        (("labels", "app.kubernetes.io/name"), "labels['app.kubernetes.io/name']"),
+        (("a b",), "['a b']"),
+        (("x" * 100,), "['" + "x" * 60 + "...']"),
+    ],
+)
+def test_field_name(path: tuple[str | int, ...], name: str) -> None:
+    """A path reads as people write it."""
+    assert field_name(path) == name
+
+
+TEXTS = st.text() | st.text(alphabet="ab:-[]{}&*!|>'\"%@`#?,<= \n\t0179.e~$")
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(data=st.binary() | TEXTS.map(lambda text: text.encode("utf-8", "replace")))
+def test_any_bytes_end_in_documents_or_problems(data: bytes) -> None:
+    """No input raises, the answer is always the same, and what is read is plain JSON."""
+    documents, problems = parse_documents(data, "f.yaml")
+
+    assert problems == parse_documents(data, "f.yaml")[1]
+    assert all(problem.line and problem.column and problem.message for problem in problems)
+    for document in documents:
+        assert json.loads(json.dumps(document.value, allow_nan=False)) == document.value
+
+
+@given(value=st.dictionaries(st.text(alphabet="abc", min_size=1), VALUES))
+def test_what_is_dumped_is_read_back(value: dict[str, object]) -> None:
+    """Our own streams load as what they were, by our reader and by PyYAML's."""
+    text = dump_documents([value, value])
+    documents, problems = parse_documents(text, "f.yaml")
+
+    assert problems == []
+    assert [document.value for document in documents] == ([value, value] if value else [{}, {}])
+    assert list(pyyaml.safe_load_all(text)) == [value, value]
+
+
+def test_dump_is_for_people() -> None:
+    """Scripts are blocks, doubtful words are quoted, and nothing points elsewhere (B09)."""
+    shared = {"x": "1e3"}
+    text = dump_documents([{"run": "a\nb\n", "n": "no", "t": "12:30", "s": [shared, shared]}])
+
+    assert text == "---\nrun: |\n  a\n  b\nn: 'no'\nt: '12:30'\ns:\n- x: '1e3'\n- x: '1e3'\n"
