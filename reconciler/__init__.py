@@ -1,8 +1,8 @@
 """Make a Kubernetes cluster match the jobs that a git commit declares, and tell git what became of them.
 
-One pass is one function, `reconciler.engine.reconcile.reconcile`. It goes through these stages, each in a module of its own:
+One pass is one function, `reconciler.engine.reconcile.reconcile`. Its stages, and where each is decided:
 
-1.  read      `source.revision` reads the blobs of one commit; `source.record` reads the status branch.
+1.  read      `source.revision` reads the blobs of one commit, `source.record` the status branch.
 2.  parse     `core.task` and `core.priority` turn each file into a task or a class, or into all its problems.
 3.  compose   `core.compose` merges the layers of pod_config: site, context, task, then the rendered pod.
 4.  render    `core.render` makes the Kubernetes Job; `core.encoding` decides its form and how to read its counts.

@@ -6,7 +6,7 @@
     ├── PublishError               exit 4: the status could not be delivered
     ├── GuardError                 exit 5: refused for safety; the message names the flag that lifts it
     └── ClusterError               exit 1: the cluster did not do what was asked
-        ├── ClusterUnreachable         no answer, or one that says nothing about the object (5xx, 429); may heal by itself
+        ├── ClusterUnreachable         no answer, or one that says nothing about the object (5xx, 429)
         ├── ClusterUnauthorized        401: who are you
         └── ClusterRefusal             the API's own answer about one object
             ├── NotFound                   404

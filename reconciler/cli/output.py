@@ -85,7 +85,10 @@ def print_table(
         table.add_column(title, justify="right" if title in numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(text, style=style) for text, style in row))
-    console().print(table)
+    stdout = console()
+    with stdout.capture() as printed:
+        stdout.print(table)
+    click.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
 def state_cell(state: str) -> tuple[str, str]:

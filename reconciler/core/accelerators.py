@@ -68,8 +68,8 @@ def _read(reader: Reader, path: FieldPath, name: Any, count: Any) -> tuple[str, 
         return None
     problem = None
     if count is None:
-        name, _, text = name.strip().partition(":")
-        count = text.strip() if _ else "1"
+        name, colon, text = (part.strip() for part in name.partition(":"))
+        count = text if colon else "1"
     if _BY_MEMORY.fullmatch(name):
         problem = "GPUs are asked for by name here, not by memory: write such as H100 or {A100-80GB, H100}"
     elif name.lower().startswith("tpu"):

@@ -9,6 +9,7 @@ from reconciler.model import FAILED_STATES, Action, Document, Result, State, Ver
 
 _LONGEST_SUBJECT = 72
 _MOST_LINES = 100
+_LONGEST_REASON = 200
 _DONE = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.REPLACE: "replaced", Verb.PRUNE: "pruned"}
 _FIRST = (*sorted(FAILED_STATES), State.LOST, State.INVALID, State.RECOVERING)
 
@@ -28,7 +29,7 @@ def commit_message(
     changed = sorted(after.items(), key=lambda item: (_urgency(item[1]), item[0]))
     told = [line for name, document in changed if (line := _transition(name, before.get(name), document))]
     told += [(f"{_subject(action)} {_DONE[action.verb]}", action.reason) for action in actions if _is_news(action)]
-    lines = [f"- {what}{f': {why}' if why else ''}" for what, why in told[:_MOST_LINES]]
+    lines = [f"- {what}{f': {_line(why)}' if why else ''}" for what, why in told[:_MOST_LINES]]
     if len(told) > _MOST_LINES:
         lines.append(f"- and {len(told) - _MOST_LINES} more")
     body = ["\n".join(lines)] if lines else []
@@ -49,6 +50,11 @@ def _transition(name: str, before: Document | None, after: Document | None) -> t
     if after["recoveries"] != before["recoveries"]:
         return f"{who} recovered, {before['recoveries']} -> {after['recoveries']}", why
     return None
+
+
+def _line(text: str) -> str:
+    """Put a cluster's or a file's words on one line, where they can't pass for a trailer."""
+    return " ".join(text.split())[:_LONGEST_REASON]
 
 
 def _headline(told: Sequence[str]) -> str:

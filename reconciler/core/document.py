@@ -35,7 +35,7 @@ _CANCELLED = "Cancelled"
 _STICKY = ("evicted-for-own-limit", "recovers-often")
 
 
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"(?<!exit code )(?<!\d)\d+")
 
 
 @dataclass(frozen=True, slots=True)

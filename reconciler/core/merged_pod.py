@@ -115,7 +115,7 @@ def _container_errors(container: Manifest, place: FieldPath, spec: Manifest) -> 
 def _warnings(pod: Manifest) -> Findings:
     for container in _items((pod.get("spec") or {}).get("containers")):
         name = container.get("name")
-        if name not in (None, MAIN_CONTAINER):
+        if name not in (None, MAIN_CONTAINER) and container.get("image"):
             message = (
                 f"the job ends when container {name!r} has ended too; a helper that runs for ever "
                 "belongs under initContainers, with restartPolicy: Always"

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
 
 from reconciler.core import encoding
 from reconciler.core.attempt import PodReading, Stage, mapping, objects, read_pod, text, true_condition
 from reconciler.core.failure_policy import policy_action
+from reconciler.core.times import seconds_between
 from reconciler.model import (
     FILE,
     JOB_LABEL,
@@ -30,11 +30,10 @@ from reconciler.model import (
     State,
 )
 
-_TRACKING = "batch.kubernetes.io/job-tracking"
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _FAILED_WITH = re.compile(r"exit code (\d+)\b")
 _FORBIDDEN = re.compile(r'^(?:Error creating: )?(?:pods? "[^"]*" is forbidden: )?')
-_OFTEN, _SHORTLY = 5, timedelta(minutes=10)
+_OFTEN, _SHORTLY = 5, 600
 
 Said = tuple[State, str | None, str | None]
 Seen = Sequence[tuple[Manifest, PodReading]]
@@ -77,7 +76,7 @@ def observe(job: Manifest, pods: Sequence[Manifest], events: Sequence[Manifest] 
     """
     pods = sorted(pods, key=_age)
     seen = [(pod, read_pod(pod)) for pod in pods]
-    counts, outcome = encoding.counts(job), encoding.outcome(job)
+    counts, outcome = encoding.counts(job), _outcome(job)
     if outcome is not None:
         state, reason, message = _ended(outcome, seen)
     elif mapping(job.get("metadata")).get("deletionTimestamp"):
@@ -102,6 +101,14 @@ def observe(job: Manifest, pods: Sequence[Manifest], events: Sequence[Manifest] 
         priority_value=priority_value,
         problems=tuple(_problems(job, counts, seen)),
     )
+
+
+def _outcome(job: Manifest) -> encoding.Outcome | None:
+    """Return how a Job ended; a failure after its own deletion is the deletion's work, and no outcome of the run."""
+    outcome, deleted = encoding.outcome(job), mapping(job.get("metadata")).get("deletionTimestamp")
+    if outcome is not None and outcome.state is State.FAILED and deleted and (outcome.at or "") > deleted:
+        return None
+    return outcome
 
 
 def _ended(outcome: encoding.Outcome, seen: Seen) -> Said:
@@ -141,11 +148,12 @@ def _decides(job: Manifest, counts: Counts, pod: Manifest, reading: PodReading) 
 
     Such a run is still RUNNING: RECOVERING would be seen or not by chance, and then be wrong.
     """
-    if reading.stage is not Stage.ENDED or _TRACKING not in (mapping(pod.get("metadata")).get("finalizers") or ()):
+    if reading.stage is not Stage.ENDED:
         return False
     action = "Complete" if reading.succeeded else policy_action(job, pod)
-    most = mapping(job.get("spec")).get("maxFailedIndexes")
-    return action in ("Complete", "FailJob") or (action == "FailIndex" and most == counts.restarts_on_error)
+    is_last_index = mapping(job.get("spec")).get("maxFailedIndexes") == counts.restarts_on_error
+    counted = encoding.is_failed_index(job, _index(pod))
+    return action in ("Complete", "FailJob") or (action == "FailIndex" and is_last_index and not counted)
 
 
 def _refused(events: Sequence[Manifest]) -> tuple[str | None, str | None]:
@@ -182,27 +190,24 @@ def _problems(job: Manifest, counts: Counts, seen: Seen) -> Iterable[Problem]:
             yield Problem(Severity.WARNING, "evicted-for-own-limit", path, message)
             break
     started = next((r.attempt.started_at for _, r in reversed(seen) if r.attempt.started_at), None)
-    age = _between(metadata.get("creationTimestamp"), started)
+    age = seconds_between(metadata.get("creationTimestamp"), started)
     if counts.recoveries >= _OFTEN and age is not None and age < counts.recoveries * _SHORTLY:
         message = (
-            f"recovered {counts.recoveries} times, on average after less than {_SHORTLY.seconds // 60} minutes: "
+            f"recovered {counts.recoveries} times, on average after less than {_SHORTLY // 60} minutes: "
             "if nothing preempts it, look at its own storage limits and probes, which look like interruptions"
         )
         yield Problem(Severity.WARNING, "recovers-often", path, message)
 
 
-def _between(start: object, end: object) -> timedelta | None:
-    try:
-        return datetime.fromisoformat(str(end)) - datetime.fromisoformat(str(start))
-    except (ValueError, TypeError):
-        return None
-
-
 def _age(pod: Manifest) -> tuple[str, int, str]:
     """Sort pods by when they were made; within one second, by index: a burnt index is followed by the next one."""
     metadata = mapping(pod.get("metadata"))
-    index = str(mapping(metadata.get("annotations")).get(_INDEX, ""))
-    return str(metadata.get("creationTimestamp", "")), int(index) if index.isdecimal() else 0, str(metadata.get("name"))
+    return str(metadata.get("creationTimestamp", "")), _index(pod), str(metadata.get("name"))
+
+
+def _index(pod: Manifest) -> int:
+    index = str(mapping(mapping(pod.get("metadata")).get("annotations")).get(_INDEX, ""))
+    return int(index) if index.isdecimal() else 0
 
 
 def _by_owner(pods: Sequence[Manifest]) -> dict[str, list[Manifest]]:

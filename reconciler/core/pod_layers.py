@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reconciler.core.compose import setting_name
+from reconciler.core.pod_config import MAIN_ALIASES
 from reconciler.model import ANNOTATION_PREFIX, MAIN_CONTAINER, Manifest, Problem, Severity, Site, Task
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from reconciler.core.compose import Layers
     from reconciler.core.yaml import FieldPath
 
-_ALIASES = frozenset({"ray-node", "skypilot-node"})
 _CONTAINERS: FieldPath = ("spec", "containers")
 
 
@@ -56,10 +56,10 @@ def containers_of(layer: Manifest) -> list[Manifest]:
 
 
 def _with_main(layer: Manifest) -> Manifest:
-    if not any(container.get("name") in _ALIASES for container in containers_of(layer)):
+    if not any(container.get("name") in MAIN_ALIASES for container in containers_of(layer)):
         return layer
     containers = [
-        {**item, "name": MAIN_CONTAINER} if isinstance(item, dict) and item.get("name") in _ALIASES else item
+        {**item, "name": MAIN_CONTAINER} if isinstance(item, dict) and item.get("name") in MAIN_ALIASES else item
         for item in layer["spec"]["containers"]
     ]
     return {**layer, "spec": {**layer["spec"], "containers": containers}}

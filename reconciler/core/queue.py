@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
 
-from reconciler.core.run_history import seconds_between
+from reconciler.core.times import seconds_between
 from reconciler.model import TERMINAL_STATES, Document, State
 
 COLUMNS = ("ID", "NAME", "RESOURCES", "SUBMITTED", "TOT. DURATION", "JOB DURATION", "#RECOVERIES", "STATUS")

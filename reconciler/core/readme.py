@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from reconciler.core.queue import COLUMNS, duration_text, ended, run_id, unfinished
-from reconciler.core.run_history import seconds_between
+from reconciler.core.times import seconds_between
 from reconciler.model import Document, Severity, State
 
 _MOST_ENDED = 50
+_STUCK = (State.LOST, State.INVALID)
 _MARKUP = re.compile(r"[\\`*<>|]|(?<=\])\(")
 _INTRODUCTION = (
     "What became of the jobs of this repository. Written by `reconcile`; each job's own page tells its attempts, "
@@ -25,7 +26,7 @@ def readme(documents: Sequence[Document]) -> str:
     """Return README.md: what goes on, what needs a person, and the last 50 jobs that ended."""
     going_on, over = unfinished(documents), ended(documents)
     states = Counter(document["state"] for document in going_on)
-    summary = ", ".join(f"{states[state]} {state}" for state in State if states[state])
+    summary = ", ".join(f"{states[state]} {state}" for state in State if states[state] and state not in _STUCK)
     blocks = ["# Jobs", _INTRODUCTION, f"In progress: {summary}." if summary else "No jobs in progress."]
     if going_on:
         blocks.append(_table(going_on))
@@ -56,7 +57,7 @@ def _cells(document: Document) -> tuple[str, ...]:
 
 def _attention(document: Document) -> str | None:
     errors = [problem["message"] for problem in document["problems"] if problem["severity"] == Severity.ERROR]
-    if document["state"] not in (State.LOST, State.INVALID) and not errors:
+    if document["state"] not in _STUCK and not errors:
         return None
     subject = run_id(document) if document["run"] else document["file"]
     message = document["message"] if document["state"] == State.LOST or not errors else errors[0]
@@ -64,4 +65,4 @@ def _attention(document: Document) -> str | None:
 
 
 def _escape(text: str) -> str:
-    return _MARKUP.sub(r"\\\g<0>", text)
+    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))

@@ -162,7 +162,7 @@ def _job(task: Task, site: Site, run: RunIdentity, template: Manifest, custom: M
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": metadata,
-        "spec": form | {"template": template},
+        "spec": form | {"template": _without_nulls(template)},
     }
     metadata["annotations"][RENDER_HASH] = _render_hash(job)
     if task.suspend:
@@ -217,7 +217,7 @@ def _check_gpus(task: Task) -> list[Problem]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Copy JSON without the fields that are null, which the API reads as absent."""
+    """Copy JSON, sharing nothing, without the fields that are null: the API reads them as absent."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
+from reconciler.core.times import seconds_between
 from reconciler.model import TERMINAL_STATES, Attempt, Document, State
 
 _MOST_ATTEMPTS = 50
@@ -20,7 +20,7 @@ def merge_attempts(recorded: Sequence[AttemptEntry], seen: Sequence[Attempt]) ->
     What is seen now is newer, but what was known stays known: a status can lose what it had. The newest 50 are kept.
     """
     entries = {entry["pod"]: entry for entry in recorded}
-    for attempt in seen:
+    for attempt in _not_dropped(entries.keys(), seen):
         old = entries.get(attempt.pod, {})
         entries[attempt.pod] = {
             "started_at": attempt.started_at or old.get("started_at"),
@@ -31,6 +31,14 @@ def merge_attempts(recorded: Sequence[AttemptEntry], seen: Sequence[Attempt]) ->
             "pod": attempt.pod,
         }
     return list(entries.values())[-_MOST_ATTEMPTS:]
+
+
+def _not_dropped(known: Collection[object], seen: Sequence[Attempt]) -> Sequence[Attempt]:
+    """Leave out what is older than all that a full record keeps: it would come back as the newest."""
+    if len(known) < _MOST_ATTEMPTS:
+        return seen
+    first = next((index for index, attempt in enumerate(seen) if attempt.pod in known), 0)
+    return seen[first:]
 
 
 def is_complete(run: Document) -> bool:
@@ -54,15 +62,6 @@ def durations(run: Document) -> Document:
     ran.append(seconds_between(last["started_at"], last_end))
     lost = [seconds_between(one["ended_at"], two["started_at"]) for one, two in pairwise(attempts)]
     return known | {"run_seconds": _sum(ran), "recovering_seconds": _sum(lost)}
-
-
-def seconds_between(start: object, end: object) -> int | None:
-    """Return the whole seconds from one RFC 3339 time to another, at least 0; None if either is missing or is none."""
-    try:
-        elapsed = datetime.fromisoformat(str(end)) - datetime.fromisoformat(str(start))
-    except (ValueError, TypeError):
-        return None
-    return max(0, int(elapsed.total_seconds()))
 
 
 def _sum(parts: Sequence[int | None]) -> int | None:

@@ -22,9 +22,6 @@ The codes have their names, and their meaning for the Job, in `core.encoding`.
 
 from __future__ import annotations
 
-MAX_SCRIPT = 96 * 1024
-"""The kernel takes 128 KiB an argument; the rest is room for what is put before the script."""
-
 SUPERVISOR = r"""
 if ((BASH_VERSINFO[0] < 4)); then
   printf 'job supervisor: needs bash 4 or newer, found %s\n' "$BASH_VERSION" >&2
@@ -126,8 +123,8 @@ def container_command(setup: str | None, run: str, timeout_seconds: int | None =
     The kubelet expands `$(NAME)` and halves `$$` in both; every `$` is doubled so that it restores what was written.
     Whoever starts the command by other means must halve them too.
     """
-    limit = "" if timeout_seconds is None else str(timeout_seconds)
-    words = [SUPERVISOR, "job-supervisor", setup or "", run, limit]
+    limit = [] if timeout_seconds is None else [str(timeout_seconds)]
+    words = [SUPERVISOR, "job-supervisor", setup or "", run, *limit]
     return ["bash", "-c"], [literal(word) for word in words]
 
 

@@ -27,13 +27,13 @@ class Report:
     superseded_is_fine: bool = False
     refusal: Problem | None = None
     undelivered: Problem | None = None
-    timed_out: str | None = None
+    timed_out: Problem | None = None
     notes: tuple[str, ...] = ()
 
     @property
     def all_problems(self) -> tuple[Problem, ...]:
         """The problems of files and objects, then those of the pass itself."""
-        return (*self.problems, *(p for p in (self.refusal, self.undelivered) if p))
+        return (*self.problems, *(p for p in (self.refusal, self.undelivered, self.timed_out) if p))
 
     @property
     def exit_code(self) -> ExitCode:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from reconciler.engine.loop import Loop, Rhythm
 from reconciler.engine.report import Report
 from reconciler.errors import ExitCode
-from reconciler.model import TERMINAL_STATES, Document, Verb
+from reconciler.model import TERMINAL_STATES, Document, Problem, Severity, Verb
 
 STARTED = "started"
 FINISHED = "finished"
@@ -66,7 +66,8 @@ def _join(reports: list[Report], goal: str) -> Report:
     waiting = _waited_for(last, goal)
     if not waiting or last.refusal or last.superseded or last.undelivered:
         return joined
-    return replace(joined, timed_out=f"not {goal} in time: {', '.join(waiting)}")
+    message = f"not {goal} in time: {', '.join(waiting)}; they go on, and the next pass looks again"
+    return replace(joined, timed_out=Problem(Severity.ERROR, "timed-out", "", message))
 
 
 def _waited_for(report: Report, goal: str) -> list[str]:

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.core.encoding import PASSED_ON_AS_1, SETUP_FAILED, TOLD_TO_STOP
-from reconciler.core.supervisor import MAX_SCRIPT, SUPERVISOR, container_command, literal
+from reconciler.core.supervisor import SUPERVISOR, container_command, literal
+from reconciler.core.task import MAX_SCRIPTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -339,9 +340,11 @@ def test_messages_number_the_lines_of_the_script(supervised: Supervised) -> None
 
 
 def test_the_longest_script(supervised: Supervised) -> None:
-    script = "#".ljust(MAX_SCRIPT - 10, "x") + "\necho end"
+    script = "#".ljust(MAX_SCRIPTS - 9, "x") + "\necho end"
 
-    assert supervised.result(script, setup=script) == (0, "end\nend\n", "")
+    assert len(script) == MAX_SCRIPTS
+    assert supervised.result(script) == (0, "end\n", "")
+    assert supervised.result("true", setup=script) == (0, "end\n", "")
 
 
 def test_bashrc_and_conda_are_sourced_as_skypilot_does(supervised: Supervised) -> None:
@@ -425,7 +428,7 @@ def session(leader: int) -> list[int]:
 
 
 @pytest.fixture
-def namespace() -> tuple[str, ...]:
+def pid_namespace() -> tuple[str, ...]:
     """Return the words that start a command as PID 1 of its own, as a container does."""
     words = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
     if shutil.which("unshare") is None or subprocess.run([*words, "true"], capture_output=True, check=False).returncode:
@@ -433,10 +436,10 @@ def namespace() -> tuple[str, ...]:
     return words
 
 
-def test_as_pid_1(supervised: Supervised, namespace: tuple[str, ...]) -> None:
+def test_as_pid_1(supervised: Supervised, pid_namespace: tuple[str, ...]) -> None:
     """It passes signals on, reaps orphans, and ends though a daemon of another session is left."""
     run = '(setsid sleep 60 &); python3 -c \'import time; open("ready", "w"); time.sleep(60)\'\necho $$'
-    process = supervised.start(run, setup="[ $PPID = 1 ]", prefix=namespace)
+    process = supervised.start(run, setup="[ $PPID = 1 ]", prefix=pid_namespace)
     supervised.wait_for("ready")
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(children[0]), signal.SIGTERM)

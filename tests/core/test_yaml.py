@@ -152,7 +152,9 @@ def test_documents_before_a_syntax_error_are_kept() -> None:
     assert [problem.code for problem in problems] == ["syntax"]
 
 
-@pytest.mark.parametrize("change", [str, lambda t: t.replace("\n", "\r\n"), lambda t: "\ufeff" + t, lambda t: t.strip()])
+@pytest.mark.parametrize(
+    "change", [str, lambda t: t.replace("\n", "\r\n"), lambda t: "\ufeff" + t, lambda t: t.strip()]
+)
 def test_line_ends_marks_and_missing_ends_change_nothing(change: object) -> None:
     """CRLF, a byte order mark and a missing last line end are no difference (B14)."""
     text = "a: 1\nrun: |\n  x\n\ty\n  é\nb: 2\n"
@@ -237,6 +239,6 @@ def test_what_is_dumped_is_read_back(value: dict[str, object]) -> None:
 def test_dump_is_for_people() -> None:
     """Scripts are blocks, doubtful words are quoted, and nothing points elsewhere (B09)."""
     shared = {"x": "1e3"}
-    text = dump_documents([{"run": "a\nb\n", "n": "no", "t": "12:30", "s": [shared, shared]}])
+    text = dump_documents([{"run": "a\nb\n", "m": "no", "t": "12:30", "s": [shared, shared]}])
 
-    assert text == "---\nrun: |\n  a\n  b\nn: 'no'\nt: '12:30'\ns:\n- x: '1e3'\n- x: '1e3'\n"
+    assert text == "---\nrun: |\n  a\n  b\nm: 'no'\nt: '12:30'\ns:\n- x: '1e3'\n- x: '1e3'\n"

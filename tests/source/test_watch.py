@@ -134,7 +134,7 @@ def test_wakes_when_a_branch_of_the_remote_moves(
 
 def test_wakes_while_the_remote_cannot_be_asked(work: Path, remote: Path, start: Start) -> None:
     """So that the pass reports it; afterwards there is quiet again."""
-    wakes = start(work, remote="origin", interval=0.2)
+    wakes = start(work, remote="origin", interval=2 * AFTERMATH)
 
     remote.rename(remote.with_suffix(".away"))
     wakes.wait()
@@ -142,7 +142,7 @@ def test_wakes_while_the_remote_cannot_be_asked(work: Path, remote: Path, start:
     remote.with_suffix(".away").rename(remote)
     wakes.wait()
 
-    assert wakes.count() == 0
+    assert wakes.count(4 * AFTERMATH) == 0
 
 
 def test_what_cannot_be_watched_is_an_error(work: Path) -> None:

@@ -1,0 +1,14 @@
+"""Times as Kubernetes writes them, RFC 3339 in UTC: text until two of them are compared."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+
+def seconds_between(start: object, end: object) -> int | None:
+    """Return the whole seconds from one time to another, at least 0; None if either is missing or is no time."""
+    try:
+        elapsed = datetime.fromisoformat(str(end)) - datetime.fromisoformat(str(start))
+    except (ValueError, TypeError):
+        return None
+    return max(0, int(elapsed.total_seconds()))

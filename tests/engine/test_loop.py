@@ -1,0 +1,95 @@
+"""When the loop looks: at events, now and then, with distance after a status commit and after errors."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from reconciler.engine.loop import Loop, Rhythm
+from reconciler.errors import ClusterUnreachable
+
+
+def run_for(seconds: float, loop: Loop) -> None:
+    """Run the loop and end it from outside."""
+    threading.Timer(seconds, loop.end).start()
+    loop.run()
+
+
+def counted(passes: list[float], *, wrote: bool = False) -> Callable[[], bool]:
+    """Make a pass that notes when it was made."""
+
+    def one_pass() -> bool:
+        passes.append(time.monotonic())
+        return wrote
+
+    return one_pass
+
+
+def test_it_looks_periodically_whatever_happens() -> None:
+    """Events may be lost; the interval is the bound."""
+    passes: list[float] = []
+    run_for(0.5, Loop(counted(passes), Rhythm(interval=0.1, status_interval=0), complain=print))
+
+    assert 3 <= len(passes) <= 6
+
+
+def test_a_burst_of_events_is_one_pass() -> None:
+    """Events only say when to look: a hundred in one moment are one look."""
+    passes: list[float] = []
+    loop = Loop(counted(passes), Rhythm(interval=60, status_interval=0), complain=print)
+
+    def burst() -> None:
+        for _ in range(100):
+            loop.look()
+
+    threading.Timer(0.1, burst).start()
+    run_for(0.4, loop)
+
+    assert len(passes) == 2
+
+
+def test_an_event_during_the_rest_is_not_lost() -> None:
+    """After a status commit there is a pause; what happened in it is seen right after."""
+    passes: list[float] = []
+    loop = Loop(counted(passes, wrote=True), Rhythm(interval=60, status_interval=0.3), complain=print)
+    threading.Timer(0.05, loop.look).start()
+    run_for(0.5, loop)
+
+    assert len(passes) == 2
+    assert passes[1] - passes[0] >= 0.3
+
+
+def test_an_error_is_told_once_and_tried_again() -> None:
+    """An outage is one line, not one a second, and the first pass after it makes no noise."""
+    told: list[str] = []
+    tries = 0
+
+    def one_pass() -> bool:
+        nonlocal tries
+        tries += 1
+        if tries < 2:
+            raise ClusterUnreachable("no answer")
+        loop.end()
+        return False
+
+    loop = Loop(one_pass, Rhythm(interval=60, status_interval=0), complain=told.append)
+    loop.run()
+
+    assert (tries, told) == (2, ["no answer"])
+
+
+def test_it_follows_a_source_of_events_until_it_ends() -> None:
+    """Whatever yields wakes it."""
+    passes: list[float] = []
+
+    def events() -> Iterator[None]:
+        time.sleep(0.1)
+        yield None
+
+    loop = Loop(counted(passes), Rhythm(interval=60, status_interval=0), complain=print)
+    loop.follow(events())
+    run_for(0.3, loop)
+
+    assert len(passes) == 2
+    assert loop.stop.is_set()
