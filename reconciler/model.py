@@ -244,7 +244,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One pod of a run as it was seen. Times are RFC 3339 UTC strings, or None when not (yet) known."""
+    """One pod of a run as it was seen. Times are RFC 3339 UTC strings, or None when not (yet) known.
+
+    `created_at` is when the pod was made: by then the attempt before it had ended.
+    """
 
     pod: str
     started_at: str | None = None
@@ -252,6 +255,7 @@ class Attempt:
     node: str | None = None
     reason: str | None = None
     exit_code: int | None = None
+    created_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

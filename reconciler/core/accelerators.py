@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from reconciler.core.fields import Shape, shown
+from reconciler.core.fields import Shape, listed, shown
 from reconciler.core.yaml import field_name
 from reconciler.model import Accelerators
 
@@ -35,16 +35,17 @@ def read_accelerators(reader: Reader, path: FieldPath, value: Any) -> Chosen | N
     Alternatives of one count stay a choice, which the scheduler makes. Of unequal ones the first counts, because a pod
     asks for one number.
     """
-    wanted = [gpu for place, name, count in _spellings(path, value) if (gpu := _read(reader, place, name, count))]
+    spellings = _spellings(path, value)
+    wanted = [gpu for place, name, count in spellings if (gpu := _read(reader, place, name, count))]
     if not wanted:
-        if not reader.failed:
+        if not spellings:
             reader.error(path, "invalid-value", f"{field_name(path)} names no GPU: write H100, H100:8 or {{H100: 8}}")
         return None
     count = wanted[0][1]
     names = tuple(dict.fromkeys(name for name, other in wanted if other == count))
     dropped = [f"{name}:{other}" for name, other in wanted if other != count]
     if dropped:
-        message = f"{names[0]}:{count} is taken; {', '.join(dropped)} would need another number of GPUs in the pod"
+        message = f"{names[0]}:{count} is taken; {listed(dropped)} would need another number of GPUs in the pod"
         reader.warning(path, "alternative-dropped", f"of the alternatives in {field_name(path)}, {message}")
     if count != int(count):
         message = f"{count} GPUs become {math.ceil(count)}: Kubernetes hands out whole ones"

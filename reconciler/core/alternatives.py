@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reconciler.core.fields import Shape
+from reconciler.core.fields import Shape, listed
 from reconciler.core.infra import PLACE_FIELDS, Infra, parse_infra
 from reconciler.core.task_fields import ALTERNATIVE, RESOURCES
 from reconciler.core.yaml import FieldPath, field_name
@@ -40,13 +40,13 @@ def choose(reader: Reader, path: FieldPath, resources: dict[str, Any]) -> Entrie
     place = (*path, lists[0])
     usable, dropped = _sort_out(reader, place, base[lists[0]], base)
     if not usable:
-        if not reader.failed:
+        if dropped or not base[lists[0]]:
             reader.error(place, "not-kubernetes", _none_left(place, dropped))
         return entries
     first, *others = usable
     unused = [f"[{index}]" for index in others] + [f"[{index}] ({infra.written})" for index, infra in dropped.items()]
     if unused:
-        message = f"{field_name((*place, first))} is taken, the first on Kubernetes; not used: {', '.join(unused)}"
+        message = f"{field_name((*place, first))} is taken, the first on Kubernetes; not used: {listed(unused)}"
         reader.warning(place, "alternative-dropped", message)
     chosen = reader.section((*place, first), base[lists[0]][first], ALTERNATIVE)
     return _overlay(entries, (*place, first), chosen)
@@ -84,10 +84,8 @@ def _infra(reader: Reader, place: FieldPath, resources: dict[str, Any]) -> Infra
 
 
 def _none_left(place: FieldPath, dropped: dict[int, Infra]) -> str:
-    listed = ", ".join(f"[{index}] {infra.written}" for index, infra in dropped.items())
-    return (
-        f"no alternative in {field_name(place)} is on Kubernetes ({listed or 'it is empty'}): add one with infra: k8s"
-    )
+    places = listed([f"[{index}] {infra.written}" for index, infra in dropped.items()]) or "it is empty"
+    return f"no alternative in {field_name(place)} is on Kubernetes ({places}): add one with infra: k8s"
 
 
 def _overlay(entries: Entries, place: FieldPath, chosen: dict[str, Any]) -> Entries:

@@ -154,6 +154,7 @@ def _attempt(pod: Manifest, stage: Stage, main: Manifest, said: Manifest, reason
         node=text(mapping(pod.get("spec")).get("nodeName")),
         reason=reason,
         exit_code=real_code if real_code is not None else _integer(ended.get("exitCode")),
+        created_at=text(mapping(pod.get("metadata")).get("creationTimestamp")),
     )
 
 

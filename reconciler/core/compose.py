@@ -75,7 +75,7 @@ def compose_layers(
             merged = merge_pod_config(merged, content)
         except MergeConflict as conflict:
             below = layer_of(layers[:number], conflict.path)
-            problems.append(_problem(conflict, layer, f"layer {below}", path, root))
+            problems.append(_problem(conflict, layer, layer_title(below), path, root))
     if onto is None or problems:
         return merged, problems
     try:
@@ -99,8 +99,13 @@ def setting_name(layer: str, root: str, path: FieldPath) -> str:
     return field_name((*above, root, *path))
 
 
+def layer_title(layer: str) -> str:
+    """Name a layer for people, with its file where that is not the task's own."""
+    return "layer task" if layer == "task" else f"layer {layer} (.sky.yaml)"
+
+
 def _problem(conflict: MergeConflict, layer: str, below: str, path: str, root: str) -> Problem:
-    message = f"layer {layer} gives {conflict.given} where {below} has {conflict.met}"
+    message = f"{layer_title(layer)} gives {conflict.given} where {below} has {conflict.met}"
     advice = "take that null out" if conflict.met == "null" else "give the same type in both, or null to clear it"
     field = setting_name(layer, root, conflict.path)
     return Problem(Severity.ERROR, "pod-config-conflict", path, f"{message}: {advice}", field=field)

@@ -69,9 +69,14 @@ class _Job:
         return f"{self.name}-{number}"
 
     def last_run_of(self, task_hash: str) -> tuple[int, State] | None:
-        """Return number and state of a version's last run: as the cluster has it, else as it is on record."""
-        states = {run.number: run.state for run in self.recorded if run.task_hash == task_hash}
+        """Return number and state of a version's last run: by its end on record, else by its Job, else by the record.
+
+        A run that we cancelled stays cancelled, whatever its Job made of being deleted.
+        """
+        recorded = [run for run in self.recorded if run.task_hash == task_hash]
+        states = {run.number: run.state for run in recorded}
         states |= {run.number: run.observation.state for run in self.live if run.task_hash == task_hash}
+        states |= {run.number: run.state for run in recorded if run.state in TERMINAL_STATES}
         return max(states.items(), default=None)
 
 
@@ -107,16 +112,12 @@ def _settle(job: _Job, wanted: Wanted) -> list[Action]:
         reason = f"asks for context {task.context}; this pass speaks to {job.options.context}"
         moving = [_hold(job, run, f"moves at the next run: {reason}") for run in unfinished]
         return moving or [_new(Verb.HOLD, job, wanted, reason)]
+    same = next((run for run in unfinished if run.task_hash == task.task_hash and not run.deleting), None)
+    if same is not None:
+        why = f"{job.run_name(same.number)} is what its file asks for"
+        return [_go_on(job, same, wanted), *(_end(job, run, why) for run in unfinished if run is not same)]
     if any(run.deleting for run in unfinished):
         return [_hold(job, run, _GOING) for run in unfinished if run.deleting]
-    same = next((run for run in unfinished if run.task_hash == task.task_hash), None)
-    if same is not None:
-        others = [
-            _end(job, run, f"{same.job}-{same.number} is what its file asks for")
-            for run in unfinished
-            if run is not same
-        ]
-        return [_go_on(job, same, wanted), *others]
     return _start_once(job, wanted)
 
 
@@ -134,7 +135,7 @@ def _go_on(job: _Job, run: LiveRun, wanted: Wanted) -> Action:
     if made_for and job.options.site_hash and made_for != job.options.site_hash:
         since = f"site settings changed since run {job.run_name(run.number)} started"
         return _hold(job, run, f"outdated: {since}; takes effect at the next run")
-    return _on(Verb.KEEP, job, run, f"{run.observation.state} as its file asks")
+    return _on(Verb.KEEP, job, run, f"is what its file asks for ({run.observation.state})")
 
 
 def _start_once(job: _Job, wanted: Wanted) -> list[Action]:

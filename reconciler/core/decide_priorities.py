@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.core.class_patch import class_patch, is_owned
-from reconciler.model import ANNOTATION_PREFIX, OWNER_LABEL, Action, Manifest, PriorityClass, Verb
+from reconciler.model import OWNER_LABEL, Action, Manifest, PriorityClass, Verb
 
 _IMMUTABLE = ("value", "preemptionPolicy")
 
@@ -49,7 +49,7 @@ def _decide(wanted: PriorityClass, there: Mapping[str, Manifest], owner: str) ->
     if live["metadata"].get("deletionTimestamp"):
         return _act(Verb.HOLD, wanted.name, "is being deleted; the next pass looks again", live)
     if any(name in patch for name in _IMMUTABLE):
-        return _immutable(wanted, live, owner, patch)
+        return _immutable(wanted, live, patch)
     if patch:
         return _act(Verb.UPDATE, wanted.name, f"{', '.join(sorted(patch))} as in {wanted.path}", live, manifest=patch)
     return _act(Verb.KEEP, wanted.name, f"as in {wanted.path}", live)
@@ -66,18 +66,16 @@ def _not_ours(wanted: PriorityClass, live: Manifest, patch: Manifest) -> Action:
     return _attention(_act(Verb.CONFLICT, wanted.name, reason, live))
 
 
-def _immutable(wanted: PriorityClass, live: Manifest, owner: str, patch: Manifest) -> Action:
-    """Replace the class if its file says so, else hold: it changes who preempts whom, now and later."""
+def _immutable(wanted: PriorityClass, live: Manifest, patch: Manifest) -> Action:
+    """Hold what can't be changed in place: making it anew changes who preempts whom, which a person should decide."""
     changes = " and ".join(
         f"{name} is {live.get(name)} on the cluster and {patch[name]} in {wanted.path}"
         for name in _IMMUTABLE
         if name in patch
     )
-    if wanted.replace:
-        return _act(Verb.REPLACE, wanted.name, changes, live, manifest=_manifest(wanted, owner))
     advice = (
-        f"{changes}: Kubernetes never changes it in place. Declare a class of another name, or set the annotation "
-        f'{ANNOTATION_PREFIX}replace: "true" on it to have it deleted and made anew; running pods keep the old one'
+        f"{changes}, and Kubernetes never changes it in place: declare a class of another name, or run `kubectl delete "
+        f"priorityclass {wanted.name}` and the next pass makes it anew; pods that are there keep the old one"
     )
     return _attention(_act(Verb.HOLD, wanted.name, advice, live))
 

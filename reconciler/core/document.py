@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from reconciler.core.document_text import SCHEMA_VERSION
 from reconciler.core.run_history import durations, is_complete, merge_attempts
@@ -31,6 +32,21 @@ KEYS = (
     *("submitted_at", "started_at", "ended_at", "queued_seconds", "run_seconds", "recovering_seconds"),
     *("attempts", "attempts_complete", "runs", "problems"),
 )
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("job", "state"), str),
+    **dict.fromkeys(("file", "commit", "reason", "message", "resources", "context", "namespace"), str | None),
+    **dict.fromkeys(("submitted_at", "started_at", "ended_at"), str | None),
+    **dict.fromkeys(("recoveries", "restarts_on_error", "evictions"), int),
+    **dict.fromkeys(("queued_seconds", "run_seconds", "recovering_seconds"), int | None),
+    **dict.fromkeys(("attempts", "runs", "problems"), list),
+    **dict.fromkeys(("exact", "attempts_complete"), bool),
+    "run": dict | None,
+    "priority": dict,
+}
+_ENTRY_KEYS = {
+    "attempts": {"started_at", "ended_at", "node", "reason", "exit_code", "pod"},
+    "problems": {"severity", "code", "message"},
+}
 _CANCELLED = "Cancelled"
 _STICKY = ("evicted-for-own-limit", "recovers-often")
 
@@ -81,7 +97,7 @@ def job_document(name: str, known: Known, previous: Document | None) -> Document
     elif before is not None:
         section = _without_job(before, known)
     elif known.file is not None:
-        section = _without_run(known)
+        section = _without_run(known, previous)
     else:
         return None
     file, run = known.file, section["run"]
@@ -99,13 +115,21 @@ def job_document(name: str, known: Known, previous: Document | None) -> Document
 
 
 def recorded_runs(document: Document) -> tuple[RecordedRun, ...]:
-    """Return all runs that a document knows, the newest first. Raises ValueError for one that lost its form."""
+    """Return all runs that a document knows, the newest first.
+
+    Raises ValueError for a document that lost its form, in whatever part: to read it as empty would run its job again.
+    """
+    if missing := [key for key in KEYS if key not in document]:
+        raise ValueError(f"lacks {', '.join(missing)}")
+    if wrong := [key for key, types in _TYPES.items() if not isinstance(document[key], types)]:
+        raise ValueError(f"has another kind of value than it was written with in {', '.join(wrong)}")
     try:
-        if not set(KEYS) <= document.keys():
-            raise ValueError(f"lacks {', '.join(key for key in KEYS if key not in document)}")
+        for key, needed in _ENTRY_KEYS.items():
+            if not all(needed <= entry.keys() for entry in document[key]):
+                raise ValueError(f"has {key} without {', '.join(sorted(needed))}")
         entries = [_entry(document), *document["runs"]] if document["run"] else document["runs"]
         return tuple(_recorded(entry) for entry in entries)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"is no job document of ours: {error!r}") from error
 
 
@@ -128,16 +152,12 @@ def _observed(run: LiveRun, before: Document | None, known: Known) -> Document:
     """Return what there is to say of a run whose Job is there; `before` is what was said of the same uid."""
     seen, old = run.observation, before or {}
     section = _verdict(run, old, known)
+    value, old_value = seen.priority_value, (old.get("priority") or {}).get("value")
     task = known.file.task if known.file is not None else None
     same_version = task is not None and task.task_hash == run.task_hash
     section |= {
         "run": {"number": run.number, "task_hash": run.task_hash, "uid": run.uid},
-        "priority": {
-            "class": seen.priority_class,
-            "value": seen.priority_value
-            if seen.priority_value is not None
-            else (old.get("priority") or {}).get("value"),
-        },
+        "priority": {"class": seen.priority_class, "value": old_value if value is None else value},
         "resources": resources_text(task) if task is not None and same_version else old.get("resources"),
         "context": known.context,
         "namespace": run.namespace,
@@ -200,8 +220,11 @@ def _without_job(before: Document, known: Known) -> Document:
     return section | durations(section)
 
 
-def _without_run(known: Known) -> Document:
-    """Return what there is to say of a file that never ran: that it is invalid, or what keeps it."""
+def _without_run(known: Known, previous: Document | None) -> Document:
+    """Return what there is to say of a file that never ran: that it is invalid, or what keeps it.
+
+    Where it doesn't say which cluster, the first one that looked stays: two would else write in turn.
+    """
     task = known.file.task if known.file is not None else None
     errors = [problem for problem in _all_problems(known) if problem.severity is Severity.ERROR]
     return dict.fromkeys(KEYS) | {
@@ -210,7 +233,7 @@ def _without_run(known: Known) -> Document:
         "message": errors[0].message if errors else known.waits_for,
         "priority": {"class": task.priority_class if task is not None else None, "value": None},
         "resources": resources_text(task) if task is not None else None,
-        "context": known.context,
+        "context": (task.context if task is not None else None) or (previous or {}).get("context") or known.context,
         "recoveries": 0,
         "restarts_on_error": 0,
         "evictions": 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reconciler.core.fields import Shape, shown
+from reconciler.core.fields import Shape, listed, shown
 from reconciler.core.name_rules import is_variable
 from reconciler.core.yaml import field_name
 
@@ -24,11 +24,11 @@ def read_envs(reader: Reader, path: FieldPath, envs: dict[str, Any]) -> dict[str
     result = {name: _env(reader, (*path, name), value) for name, value in envs.items()}
     empty = [name for name, value in envs.items() if value is None]
     if empty:
-        message = f'without a value in {field_name(path)}: {", ".join(empty)}; write one ("" is empty) or use secrets'
+        message = f'without a value in {field_name(path)}: {listed(empty)}; write one ("" is empty) or use secrets'
         reader.error((*path, empty[0]), "missing-value", message)
     differing = [name for name, text in result.items() if _python_differs(envs[name], text)]
     if differing:
-        message = f"passed as written: {', '.join(differing)}; SkyPilot would pass what Python makes of it"
+        message = f"passed as written: {listed(differing)}; SkyPilot would pass what Python makes of it"
         reader.warning((*path, differing[0]), "env-text", message)
     return result
 
@@ -75,9 +75,10 @@ def _env(reader: Reader, place: FieldPath, value: Any) -> str:
 
 
 def _is_variable(reader: Reader, place: FieldPath, name: str) -> bool:
+    """Check a name; of `NAME=value` in a wrong place only the name is shown."""
     if is_variable(name):
         return True
-    message = f"{shown(name)} can't name a variable: use letters, digits and _, and no digit first"
+    message = f"{shown(name.partition('=')[0])} can't name a variable: use letters, digits and _, and no digit first"
     reader.error(place, "invalid-value", message)
     return False
 

@@ -42,3 +42,12 @@ def _exit_codes(status: Manifest) -> Iterator[tuple[object, int]]:
             code = mapping(mapping(container.get("state")).get("terminated")).get("exitCode")
             if isinstance(code, int) and code != 0:
                 yield container.get("name"), code
+
+
+def is_failed_index(job: Manifest, index: int) -> bool:
+    """Whether the controller has given an index up already, as `status.failedIndexes` (`0,2-4`) says."""
+    for part in str(mapping(job.get("status")).get("failedIndexes") or "").split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and int(first) <= index <= int(last or first):
+            return True
+    return False

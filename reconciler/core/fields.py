@@ -16,9 +16,10 @@ from reconciler.core.yaml import FieldPath, MarkedDocument, field_name
 from reconciler.model import Problem, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 _SHOWN = 80
+_LISTED = 10
 _LONGEST_NAME = 64
 
 
@@ -166,6 +167,12 @@ def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0)))
 
 
+def with_yaml_problems(broken: Sequence[Problem], found: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Add what is wrong with a file's YAML to what its reader found; of one field the former says all."""
+    told = {problem.field for problem in broken if problem.field}
+    return in_order([*broken, *(problem for problem in found if problem.field not in told)])
+
+
 def kind(value: object) -> str:
     """Name what a value is, without saying what it holds."""
     shapes = _SHAPES.get(type(value))
@@ -176,6 +183,12 @@ def shown(value: object) -> str:
     """Quote a value in a message, cut to a sane length. Never for what may be a secret."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
+
+
+def listed(items: Sequence[str]) -> str:
+    """Join items for a message, the first few of many."""
+    more = f" and {len(items) - _LISTED} more" if len(items) > _LISTED else ""
+    return ", ".join(item if len(item) <= _SHOWN else item[:_SHOWN] + "..." for item in items[:_LISTED]) + more
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
 
+from reconciler.core.fields import listed
 from reconciler.core.pod_config import MAIN_ALIASES
 from reconciler.core.quantity import parse_quantity
 from reconciler.model import MAIN_CONTAINER, Limits, Manifest, Problem, Severity, Site, Task
@@ -21,7 +22,7 @@ _GPU = ("gpu", "mig-")
 
 
 def check_limits(task: Task, limits: Limits, site: Site) -> list[Problem]:
-    """Return a problem for each limit that a task breaks.
+    """Return a problem for each limit that a task breaks, `site.allowed_contexts` among them.
 
     A job without a PriorityClass of its own has the cluster's default, which no limit forbids. A namespace that neither
     the task nor the site names is the kubeconfig's, unknown here: with a limit on namespaces one must be named, or
@@ -29,7 +30,9 @@ def check_limits(task: Task, limits: Limits, site: Site) -> list[Problem]:
     """
     layers = [task.pod_config, site.pod_config, *(layer.get("pod_config", {}) for layer in _contexts(task, site))]
     specs = [spec for layer in layers if isinstance(spec := layer.get("spec"), dict)]
+    contexts = [task.context] if task.context is not None else []
     return [
+        *_outside(task, "context", contexts, site.allowed_contexts, "resources.infra"),
         *_outside(task, "priority class", _classes(task, specs), limits.priority_classes, "resources.priority_class"),
         *_outside(task, "image", _images(task, site, specs), limits.images, "resources.image_id"),
         *_outside(task, "namespace", _namespaces(task, site), limits.namespaces, "config.kubernetes.namespace"),
@@ -71,7 +74,7 @@ def _outside(task: Task, what: str, found: list[str], allowed: tuple[str, ...] |
     for value in dict.fromkeys(found):
         if not any(fnmatchcase(value, pattern) for pattern in allowed):
             named = f"the {what} {value[:80]!r} is not" if value else f"no {what} is named, and its default is not"
-            message = f"{named} among those allowed here: {', '.join(allowed) or 'none'}"
+            message = f"{named} among those allowed here: {listed(allowed) or 'none'}"
             yield Problem(Severity.ERROR, "not-allowed", task.path, message, field=field)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from reconciler.core.compose import layer_of, setting_name
+from reconciler.core.compose import layer_of, layer_title, setting_name
 from reconciler.model import MAIN_CONTAINER, Manifest, Problem, Severity
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ def check_merged_pod(pod: Manifest, rendered: Manifest, layers: Layers, path: st
         for field, code, message in findings:
             layer = layer_of(layers, field)
             name = setting_name(layer, "pod_config", tuple(takewhile(lambda step: isinstance(step, str), field)))
-            problems.append(Problem(severity, code, path, f"layer {layer}: {message}", field=name))
+            problems.append(Problem(severity, code, path, f"{layer_title(layer)}: {message}", field=name))
     return problems
 
 
 def _errors(pod: Manifest, rendered: Manifest) -> Findings:
-    spec = pod.get("spec") or {}
+    spec = _mapping(pod.get("spec"))
     if spec.get("restartPolicy") != "Never":
         yield ("spec", "restartPolicy"), "unsupported-field", "restartPolicy must be Never: the Job makes a new pod"
     if "activeDeadlineSeconds" in spec:
@@ -49,17 +49,14 @@ def _errors(pod: Manifest, rendered: Manifest) -> Findings:
         yield ("spec", "activeDeadlineSeconds"), "unsupported-field", message
     for key, value in _mapping(spec.get("nodeSelector")).items():
         if not isinstance(value, str):
-            yield (
-                ("spec", "nodeSelector", key),
-                "wrong-type",
-                f"the value of nodeSelector {key!r} must be text: quote it",
-            )
+            message = f"the value of nodeSelector {key!r} must be text: quote it"
+            yield ("spec", "nodeSelector", key), "wrong-type", message
     containers = _items(spec.get("containers"))
-    main = next((container for container in containers if container.get("name") == MAIN_CONTAINER), None)
+    main = next((item for item in containers if item.get("name") == MAIN_CONTAINER), None)
     if main is None:
         yield _CONTAINERS, "no-main-container", "the container main, which runs the job, is gone"
         return
-    yield from _main_errors(main, next(iter(rendered["spec"]["containers"])))
+    yield from _main_errors(main, rendered["spec"]["containers"][0])
     yield from _volume_errors(spec)
     for container in containers:
         yield from _container_errors(container, _CONTAINERS, spec)
@@ -82,30 +79,29 @@ def _main_errors(main: Manifest, rendered: Manifest) -> Findings:
 def _volume_errors(spec: Manifest) -> Findings:
     for volume in _items(spec.get("volumes")):
         sources = sorted(volume.keys() - {"name"})
-        if len(sources) > 1:
-            message = f"volume {volume.get('name')!r} has {len(sources)} sources after the merge ({', '.join(sources)})"
+        if _name(volume) is None:
+            yield ("spec", "volumes"), "no-name", "a volume has no name"
+        elif len(sources) > 1:
+            message = f"volume {_name(volume)!r} has {len(sources)} sources after the merge ({', '.join(sources)})"
             yield ("spec", "volumes"), "two-sources", f"{message}: set the one from below to null"
 
 
 def _container_errors(container: Manifest, place: FieldPath, spec: Manifest) -> Findings:
-    name = container.get("name")
+    name = _name(container)
     if name is None:
         yield (*place, 0), "no-name", "a container has no name"
     elif not container.get("image"):
-        message = (
-            f"container {name!r} has no image; to change the job's own, leave its name out or write {MAIN_CONTAINER}"
-        )
-        yield place, "no-image", message
+        advice = f"; to change the job's own, leave its name out or write {MAIN_CONTAINER}"
+        yield place, "no-image", f"container {name!r} has no image{advice if name != MAIN_CONTAINER else ''}"
     for variable in _items(container.get("env")):
-        if "value" in variable and "valueFrom" in variable:
-            message = (
-                f"variable {variable.get('name')!r} of container {name!r} has a value and a valueFrom after the merge"
-            )
+        if _name(variable) is None:
+            yield (*place, 0, "env"), "no-name", f"a variable of container {name!r} has no name"
+        elif "value" in variable and "valueFrom" in variable:
+            message = f"variable {_name(variable)!r} of container {name!r} has a value and a valueFrom after the merge"
             yield (*place, 0, "env"), "two-sources", f"{message}: set the one from below to null"
-    for port, number in Counter(port.get("name") for port in _items(container.get("ports"))).items():
-        if port is not None and number > 1:
-            yield (*place, 0, "ports"), "duplicate-name", f"container {name!r} has {number} ports named {port!r}"
-    volumes = {volume.get("name") for volume in _items(spec.get("volumes"))}
+    for port, number in _repeated(container.get("ports")):
+        yield (*place, 0, "ports"), "duplicate-name", f"container {name!r} has {number} ports named {port!r}"
+    volumes = [volume.get("name") for volume in _items(spec.get("volumes"))]
     for mount in _items(container.get("volumeMounts")):
         if mount.get("name") not in volumes:
             message = f"container {name!r} mounts the volume {mount.get('name')!r}, which spec.volumes doesn't have"
@@ -113,24 +109,33 @@ def _container_errors(container: Manifest, place: FieldPath, spec: Manifest) -> 
 
 
 def _warnings(pod: Manifest) -> Findings:
-    for container in _items((pod.get("spec") or {}).get("containers")):
-        name = container.get("name")
+    for container in _items(_mapping(pod.get("spec")).get("containers")):
+        name = _name(container)
         if name not in (None, MAIN_CONTAINER) and container.get("image"):
             message = (
                 f"the job ends when container {name!r} has ended too; a helper that runs for ever "
                 "belongs under initContainers, with restartPolicy: Always"
             )
             yield _CONTAINERS, "sidecar", message
-        names = Counter(variable.get("name") for variable in _items(container.get("env")))
-        for variable, number in names.items():
-            if variable is not None and number > 1:
-                message = f"container {name!r} has variable {variable!r} {number} times; the last one counts"
-                yield (*_CONTAINERS, 0, "env"), "duplicate-name", message
+        for variable, number in _repeated(container.get("env")):
+            message = f"container {name!r} has variable {variable!r} {number} times; the last one counts"
+            yield (*_CONTAINERS, 0, "env"), "duplicate-name", message
 
 
-def _mapping(value: Any) -> Manifest:
+def _repeated(items: object) -> list[tuple[str, int]]:
+    """Return the names that stand there more than once, and how often."""
+    counts = Counter(name for item in _items(items) if (name := _name(item)) is not None)
+    return [(name, number) for name, number in counts.items() if number > 1]
+
+
+def _name(item: Manifest) -> str | None:
+    name = item.get("name")
+    return name if isinstance(name, str) else None
+
+
+def _mapping(value: object) -> Manifest:
     return value if isinstance(value, dict) else {}
 
 
-def _items(value: Any) -> list[Manifest]:
+def _items(value: object) -> list[Manifest]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from reconciler.core import encoding
 from reconciler.core.attempt import PodReading, Stage, mapping, objects, read_pod, text, true_condition
-from reconciler.core.failure_policy import policy_action
+from reconciler.core.failure_policy import is_failed_index, policy_action
 from reconciler.core.times import seconds_between
 from reconciler.model import (
     FILE,
@@ -152,7 +152,7 @@ def _decides(job: Manifest, counts: Counts, pod: Manifest, reading: PodReading) 
         return False
     action = "Complete" if reading.succeeded else policy_action(job, pod)
     is_last_index = mapping(job.get("spec")).get("maxFailedIndexes") == counts.restarts_on_error
-    counted = encoding.is_failed_index(job, _index(pod))
+    counted = is_failed_index(job, _index(pod))
     return action in ("Complete", "FailJob") or (action == "FailIndex" and is_last_index and not counted)
 
 

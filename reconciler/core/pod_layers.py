@@ -5,14 +5,14 @@ The main container is `main` here; layers written for SkyPilot may call it by Sk
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from reconciler.core.compose import setting_name
+from reconciler.core.compose import layer_title, setting_name
 from reconciler.core.pod_config import MAIN_ALIASES
 from reconciler.model import ANNOTATION_PREFIX, MAIN_CONTAINER, Manifest, Problem, Severity, Site, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator, Sequence
 
     from reconciler.core.compose import Layers
     from reconciler.core.yaml import FieldPath
@@ -33,9 +33,7 @@ def custom_metadata_layers(task: Task, site: Site, context: str) -> Layers:
     return [("global", site.custom_metadata), (f"context {context}", of_context), ("task", task.custom_metadata)]
 
 
-def check_layers(
-    pod_config: Layers, custom_metadata: Layers, own_variables: Collection[str], path: str
-) -> list[Problem]:
+def check_layers(pod_config: Layers, custom_metadata: Layers, own_variables: Sequence[str], path: str) -> list[Problem]:
     """Refuse labels and annotations that are ours, and warn where a layer does other than its writer seems to think."""
     reserved = [
         *_reserved([(layer, _mapping(content.get("metadata"))) for layer, content in pod_config], path, "pod_config"),
@@ -43,26 +41,32 @@ def check_layers(
     ]
     doubts = [*_patched_sidecars(pod_config), *_overridden(pod_config, own_variables)]
     return reserved + [
-        Problem(Severity.WARNING, code, path, f"layer {layer}: {text}", field=setting_name(layer, "pod_config", field))
+        Problem(
+            Severity.WARNING,
+            code,
+            path,
+            f"{layer_title(layer)}: {text}",
+            field=setting_name(layer, "pod_config", field),
+        )
         for layer, field, code, text in doubts
     ]
 
 
-def containers_of(layer: Manifest) -> list[Manifest]:
-    """Return the containers of a layer that are mappings; others are for the merge to complain about."""
-    spec = layer.get("spec")
-    containers = spec.get("containers") if isinstance(spec, dict) else None
-    return [item for item in containers if isinstance(item, dict)] if isinstance(containers, list) else []
-
-
 def _with_main(layer: Manifest) -> Manifest:
-    if not any(container.get("name") in MAIN_ALIASES for container in containers_of(layer)):
+    if not any(_is_main(container) for container in _containers(layer)):
         return layer
-    containers = [
-        {**item, "name": MAIN_CONTAINER} if isinstance(item, dict) and item.get("name") in MAIN_ALIASES else item
-        for item in layer["spec"]["containers"]
-    ]
-    return {**layer, "spec": {**layer["spec"], "containers": containers}}
+    containers = [item | {"name": MAIN_CONTAINER} if _is_main(item) else item for item in layer["spec"]["containers"]]
+    return layer | {"spec": layer["spec"] | {"containers": containers}}
+
+
+def _is_main(container: Any) -> bool:
+    return isinstance(container, dict) and container.get("name") in list(MAIN_ALIASES)
+
+
+def _containers(layer: Manifest) -> list[Manifest]:
+    """Return the containers of a layer that are mappings; about others the merge complains."""
+    containers = _mapping(layer.get("spec")).get("containers")
+    return [item for item in containers if isinstance(item, dict)] if isinstance(containers, list) else []
 
 
 def _reserved(layers: Layers, path: str, root: str) -> Iterator[Problem]:
@@ -71,7 +75,7 @@ def _reserved(layers: Layers, path: str, root: str) -> Iterator[Problem]:
         for kind in ("labels", "annotations"):
             for key in _mapping(metadata.get(kind)):
                 if key.startswith(ANNOTATION_PREFIX):
-                    message = f"layer {layer}: {key} is written by us, and can't be set; leave it out"
+                    message = f"{layer_title(layer)}: {key} is written by us, and can't be set; leave it out"
                     field = setting_name(layer, root, (*above, kind, key))
                     yield Problem(Severity.ERROR, "reserved", path, message, field=field)
 
@@ -80,7 +84,7 @@ def _patched_sidecars(layers: Layers) -> Iterator[tuple[str, FieldPath, str, str
     """Yield where a container without a name patches the first one of the layers below, and that isn't the job's."""
     first = None
     for layer, content in layers:
-        containers = containers_of(content)
+        containers = _containers(content)
         if first not in (None, MAIN_CONTAINER) and any(item.get("name") is None for item in containers):
             message = (
                 f"the container without a name changes {first!r}, the first one of the layers below, "
@@ -91,15 +95,15 @@ def _patched_sidecars(layers: Layers) -> Iterator[tuple[str, FieldPath, str, str
             first = containers[0].get("name")
 
 
-def _overridden(layers: Layers, own_variables: Collection[str]) -> Iterator[tuple[str, FieldPath, str, str]]:
+def _overridden(layers: Layers, own_variables: Sequence[str]) -> Iterator[tuple[str, FieldPath, str, str]]:
     """Yield the variables that a task sets in two places; over a layer of the site it is meant to win."""
     layer, content = layers[-1]
-    for container in containers_of(content):
+    for container in _containers(content):
         env = container.get("env")
         if container.get("name") not in (None, MAIN_CONTAINER) or not isinstance(env, list):
             continue
-        for name in [item.get("name") for item in env if isinstance(item, dict)]:
-            if name in own_variables:
+        for name in own_variables:
+            if any(isinstance(item, dict) and item.get("name") == name for item in env):
                 message = (
                     f"variable {name} is set outside pod_config too, in envs, secrets or by us, and that one counts"
                 )

@@ -39,18 +39,19 @@ class Occupant:
     grace: int
     requests: Amounts
     terminating: bool
-    nominated: bool
     stays: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A node and who holds room on it."""
+    """A node and who holds room on it; `free` is what the bound pods leave."""
 
     name: str
     node: Manifest
     allocatable: Amounts
-    occupants: tuple[Occupant, ...]
+    free: Amounts
+    bound: tuple[Occupant, ...]
+    nominated: tuple[Occupant, ...]
 
 
 def place(pod_spec: Manifest, priority: int, nodes: Sequence[Manifest], pods: Sequence[Manifest]) -> Placement:
@@ -65,17 +66,23 @@ def place(pod_spec: Manifest, priority: int, nodes: Sequence[Manifest], pods: Se
 
 def survey(nodes: Sequence[Manifest], pods: Iterable[Manifest]) -> tuple[Room, ...]:
     """Sort the pods by node, once for any number of placements."""
-    occupants: dict[str, list[Occupant]] = {node["metadata"]["name"]: [] for node in nodes}
+    bound: dict[str, list[Occupant]] = {node["metadata"]["name"]: [] for node in nodes}
+    nominated: dict[str, list[Occupant]] = {name: [] for name in bound}
     for pod in pods:
         status = pod.get("status") or {}
-        node = pod["spec"].get("nodeName") or status.get("nominatedNodeName")
-        if node in occupants and status.get("phase") not in ("Succeeded", "Failed"):
-            occupants[node].append(_occupant(pod, status))
-    return tuple(
-        Room(name, node, _amounts(node.get("status", {}).get("allocatable") or {}), tuple(occupants[name]))
-        for node in nodes
-        for name in (node["metadata"]["name"],)
-    )
+        if status.get("phase") in ("Succeeded", "Failed"):
+            continue
+        if (node := pod["spec"].get("nodeName")) in bound:
+            bound[node].append(_occupant(pod, status))
+        elif not node and (node := status.get("nominatedNodeName")) in nominated:
+            nominated[node].append(_occupant(pod, status))
+    return tuple(_room(node, bound[node["metadata"]["name"]], nominated[node["metadata"]["name"]]) for node in nodes)
+
+
+def _room(node: Manifest, bound: Sequence[Occupant], nominated: Sequence[Occupant]) -> Room:
+    allocatable = _amounts(node.get("status", {}).get("allocatable") or {})
+    free = _minus(allocatable, *bound)
+    return Room(node["metadata"]["name"], node, allocatable, free, tuple(bound), tuple(nominated))
 
 
 def place_in(rooms: Sequence[Room], pod_spec: Manifest, priority: int) -> Placement:
@@ -126,15 +133,15 @@ def _names(pods: Sequence[Occupant]) -> str:
 
 def _victims(room: Room, need: Amounts, priority: int) -> tuple[Occupant, ...]:
     """Return who must leave this node: all lower ones, less those that can be put back, the most important first."""
-    lower = [pod for pod in room.occupants if pod.priority < priority and not pod.nominated]
-    free = _free(room, priority)
+    lower = [pod for pod in room.bound if pod.priority < priority]
+    free = dict(_free(room, priority))
     for pod in lower:
         _add(free, pod.requests)
     if _lacking(need, free):
         return ()
     victims = []
     for pod in sorted(lower, key=lambda pod: (-pod.priority, pod.started)):
-        without = _minus(free, pod.requests)
+        without = _minus(free, pod)
         if _lacking(need, without):
             victims.append(pod)
         else:
@@ -160,11 +167,7 @@ def _best(candidates: Sequence[tuple[str, tuple[Occupant, ...]]]) -> tuple[str, 
 
 def _lasting(room: Room, priority: int) -> Amounts:
     """Return what a node could give at best: DaemonSets' and static pods stay unless their priority is lower."""
-    free = dict(room.allocatable)
-    for pod in room.occupants:
-        if pod.stays and pod.priority >= priority:
-            free = _minus(free, pod.requests)
-    return free
+    return _minus(room.allocatable, *(pod for pod in room.bound if pod.stays and pod.priority >= priority))
 
 
 def _why_never(rooms: Sequence[Room], best: Mapping[str, Amounts], obstacles: Mapping[str, str], need: Amounts) -> str:
@@ -195,7 +198,6 @@ def _occupant(pod: Manifest, status: Manifest) -> Occupant:
         grace=grace,
         requests=pod_requests(spec),
         terminating="deletionTimestamp" in metadata,
-        nominated=not spec.get("nodeName"),
         stays=any(owner.get("kind") in ("DaemonSet", "Node") for owner in metadata.get("ownerReferences") or ()),
     )
 
@@ -294,12 +296,8 @@ def _expression_matches(expression: Manifest, labels: Mapping[str, str]) -> bool
 
 
 def _free(room: Room, priority: int) -> Amounts:
-    free = dict(room.allocatable)
-    for pod in room.occupants:
-        if not pod.nominated or pod.priority >= priority:
-            for key, amount in pod.requests.items():
-                free[key] = free.get(key, 0) - amount
-    return free
+    """Return what is left now: nobody takes the room that one of at least its own priority is nominated for."""
+    return _minus(room.free, *(pod for pod in room.nominated if pod.priority >= priority))
 
 
 def _lacking(need: Amounts, free: Amounts) -> list[str]:
@@ -328,8 +326,12 @@ def _add(total: Amounts, more: Amounts) -> None:
         total[key] = total.get(key, 0) + amount
 
 
-def _minus(total: Amounts, less: Amounts) -> Amounts:
-    return total | {key: total.get(key, 0) - amount for key, amount in less.items()}
+def _minus(total: Amounts, *pods: Occupant) -> Amounts:
+    left = dict(total)
+    for pod in pods:
+        for key, amount in pod.requests.items():
+            left[key] = left.get(key, 0) - amount
+    return left
 
 
 def _most(one: Amounts, other: Amounts) -> Amounts:

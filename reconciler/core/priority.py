@@ -10,7 +10,19 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from reconciler.core.fields import Fields, Reader, Shape, did_you_mean, ignored, in_order, kind, refused, shown, taken
+from reconciler.core.fields import (
+    Fields,
+    Reader,
+    Shape,
+    did_you_mean,
+    ignored,
+    kind,
+    listed,
+    refused,
+    shown,
+    taken,
+    with_yaml_problems,
+)
 from reconciler.core.metadata import check_metadata
 from reconciler.core.name_rules import is_dns_subdomain
 from reconciler.core.yaml import FieldPath, field_name, parse_documents
@@ -65,7 +77,7 @@ def parse_priority_file(path: str, data: bytes) -> PriorityFile:
     """
     documents, broken = parse_documents(data, path)
     classes: list[PriorityClass] = []
-    problems = list(broken)
+    problems: list[Problem] = []
     for document in documents:
         shell = Reader(document, path)
         for place, item in _items(shell, document.value):
@@ -75,7 +87,7 @@ def parse_priority_file(path: str, data: bytes) -> PriorityFile:
                 classes.append(declared)
             problems += reader.problems
         problems += shell.problems
-    return PriorityFile(path, tuple(classes), in_order(problems))
+    return PriorityFile(path, tuple(classes), with_yaml_problems(broken, problems))
 
 
 def check_priority_files(files: Sequence[PriorityFile]) -> list[Problem]:
@@ -99,9 +111,7 @@ def check_priority_files(files: Sequence[PriorityFile]) -> list[Problem]:
 def _name_each_other(classes: list[PriorityClass], code: str, what: str, field: str) -> list[Problem]:
     problems = []
     for declared in classes if len(classes) > 1 else []:
-        others = ", ".join(
-            f"by {other.name!r} in {other.path}, line {other.line}" for other in classes if other is not declared
-        )
+        others = listed([f"by {o.name!r} in {o.path}, line {o.line}" for o in classes if o is not declared])
         message = f"{what} {others}: leave one"
         problems.append(Problem(Severity.ERROR, code, declared.path, message, declared.line, field=field))
     return problems

@@ -72,7 +72,7 @@ def render_job(task: Task, site: Site, run: RunIdentity) -> tuple[Manifest | Non
     custom, of_metadata = compose_layers(metadata_layers, task.path, root="custom_metadata", onto=nothing)
     if not problems:
         problems = check_merged_pod(_without_nulls(pod), rendered, layers, task.path)
-    names = {variable["name"] for variable in own}
+    names = [variable["name"] for variable in own]
     problems += [*of_metadata, *check_layers(layers, metadata_layers, names, task.path), *_check_gpus(task)]
     if any(problem.severity is Severity.ERROR for problem in problems):
         return None, problems

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from reconciler import __version__
 from reconciler.core.durations import parse_duration
-from reconciler.core.fields import Reader, Shape, in_order, kind, shown
+from reconciler.core.fields import Reader, Shape, kind, shown, with_yaml_problems
 from reconciler.core.metadata import check_metadata
 from reconciler.core.name_rules import is_branch, is_dns_label, is_dns_subdomain, is_image, is_label_value
 from reconciler.core.pod_config import check_pod_config, read_limits_factor
@@ -51,7 +51,7 @@ def parse_site(files: Mapping[str, bytes]) -> tuple[Site, list[Problem]]:
                 site = read(reader, site, document.value)
             else:
                 reader.error((), "wrong-type", f"settings are a mapping, not {kind(document.value)}")
-            found = list(in_order([*found, *reader.problems]))
+            found = list(with_yaml_problems(found, reader.problems))
         problems += found
     return replace(site, site_hash=_site_hash(site)), problems
 

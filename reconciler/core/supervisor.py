@@ -63,9 +63,11 @@ group_alive() {  # a zombie is not alive: not every PID 1 reaps
 }
 
 phase() {  # NAME SCRIPT
-  [[ $__told ]] && __stopped=1
-  [[ $__late ]] && __code=124
-  [[ $__told || $__late ]] && return
+  if [[ $__told || $__late ]]; then  # between the phases
+    __stopped=$__told
+    [[ $__late ]] && __code=124 && record "$1" 124
+    return
+  fi
   record "$1" null
   __signalled=
   set -m  # gives the job a process group; off again, or wait would return when it is suspended
@@ -94,8 +96,8 @@ trap '__told=1; forward INT' INT
 trap '__told=1; forward HUP' HUP
 trap '__told=1; forward QUIT' QUIT
 if [[ $3 ]]; then
-  trap '__late=1; forward TERM' USR1
-  trap 'forward KILL' USR2
+  trap '[[ $__told ]] || { __late=1; forward TERM; }' USR1  # a second TERM could end what saves its state
+  trap '[[ $__told ]] || forward KILL' USR2
   coproc __CLOCK {  # the pipe from this shell closes with it, and then read fails without the timeout's status
     read -rt "$3"
     (($? > 128)) && kill -s USR1 "$$" && read -rt 30

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from reconciler.core.environment import read_envs, read_secrets
-from reconciler.core.fields import Reader, in_order, kind, shown
+from reconciler.core.fields import Reader, kind, shown, with_yaml_problems
 from reconciler.core.name_rules import job_name
 from reconciler.core.resources import Request, read_resources
 from reconciler.core.task_config import read_task_config
@@ -37,7 +37,7 @@ def parse_task_file(path: str, data: bytes) -> TaskFile:
     if not documents and not problems:
         return TaskFile(path, None, None, ())
     if len(documents) > 1:
-        return TaskFile(path, None, None, (*problems, _too_many(path, documents)))
+        return TaskFile(path, None, None, with_yaml_problems(problems, [_too_many(path, documents)]))
     if not documents:
         return TaskFile(path, None, None, tuple(problems))
     return _parse_one(path, documents[0], tuple(problems))
@@ -55,7 +55,7 @@ def _parse_one(path: str, document: MarkedDocument, problems: tuple[Problem, ...
         return TaskFile(path, name, task, ())
     if any(problem.field == "name" for problem in problems):  # it stands twice: either could be meant
         name = None
-    return TaskFile(path, name, None, in_order((*problems, *reader.problems)))
+    return TaskFile(path, name, None, with_yaml_problems(problems, reader.problems))
 
 
 def _too_many(path: str, documents: list[MarkedDocument]) -> Problem:

@@ -41,6 +41,17 @@ if TYPE_CHECKING:
 else:
     _BaseDumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MAX_NODES",
+    "FieldPath",
+    "MarkedDocument",
+    "dump_documents",
+    "field_name",
+    "parse_documents",
+]
+
 MAX_NODES = 10_000
 
 FieldPath = tuple[str | int, ...]
@@ -96,7 +107,7 @@ class _PythonLoader(_Hooks, yaml.SafeLoader):
     """The loader where PyYAML comes without libyaml: the same answers, more slowly."""
 
     def resolve(self, kind: type[Node], value: str | None, implicit: object) -> str:
-        (value or "").encode()  # ValueError: libyaml refuses "\\ud800" by itself
+        (value or "").encode()  # ValueError: libyaml refuses \\ud800 by itself
         return super().resolve(kind, value, implicit)
 
 
@@ -115,14 +126,13 @@ else:
 class MarkedDocument:
     """One document as plain data, with the place of each value.
 
-    `value` is nothing but dict, list, str, int, float, bool and None. `line` is where the document starts.
+    `value` is nothing but dict, list, str, int, float, bool and None.
     """
 
-    __slots__ = ("_entries", "_root", "line", "value")
+    __slots__ = ("_entries", "_root", "value")
 
     def __init__(self, value: Any, root: Node) -> None:
         self.value = value
-        self.line: int = root.start_mark.line + 1
         self._root = root
         self._entries: dict[int, dict[str, tuple[Node, Node]]] = {}
 

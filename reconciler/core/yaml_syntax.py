@@ -21,6 +21,7 @@ _COMMAND = re.compile(
 )
 _CONFLICT = re.compile(r"^(?:<{7}|>{7}) |^={7}$|^\|{7} ", re.MULTILINE)
 _SHOWN = 60
+_MOST_TAG_DIRECTIVES = 100
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels, aliases expanded"
 TEMPLATE = (
     "an unrendered template ({{ }} or {% %}): commit the rendered file, or quote the value if it is meant as text"
@@ -59,6 +60,8 @@ def unreadable(raw: bytes) -> Fault | None:
     if b"\0" in raw:
         line, column = _place(raw[: raw.index(b"\0")].decode())
         return Fault("nul-byte", "a NUL byte: this is no text file", line=line, column=column)
+    if raw.count(b"\n%TAG") > _MOST_TAG_DIRECTIVES:  # libyaml compares each with each
+        return Fault("unsupported-tag", "%TAG directives are of no use here: leave them out")
     return None
 
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from reconciler.cluster.interface import Cluster
-from reconciler.core.encoding import check_echo
+from reconciler.core.encoding import check_echo, outcome
 from reconciler.errors import AlreadyExists, ClusterError, Conflict, Forbidden, Invalid, NotFound
 from reconciler.model import OWNER_LABEL, TASK_HASH, Action, Manifest, Result, Verb
 
@@ -171,6 +171,8 @@ class _Applier:
             reason = f"{_name(_live(action))} goes on, its successor was refused: {error}"
             return replace(action, result=Result.FAILED, reason=reason, needs_attention=True)
         ended = self._delete(action, foreground=True)
+        if ended.verb is not Verb.REPLACE:
+            return ended
         if not self._wait_until_gone(_live(ended)):
             reason = f"{_name(_live(ended))} is still ending: {action.name} is created by the next pass"
             return replace(ended, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
@@ -180,7 +182,7 @@ class _Applier:
         """Delete what the action names, and return it with the object as it was when it was deleted.
 
         NB: the resourceVersion makes sure that the count we record is the last one. A status update in between is no
-        reason to give up: read again and retry, as long as it is the same object.
+        reason to give up: read again and retry, as long as it is the same object and has not come to its own end.
         """
         live = _live(action)
         for _ in range(CONFLICT_TRIES):
@@ -192,6 +194,9 @@ class _Applier:
                 current = self._current(live)
                 if current is None:
                     break
+                if action.verb is not Verb.PRUNE and outcome(current):
+                    reason = f"{_name(current)} ended by itself meanwhile: the next pass decides anew"
+                    return replace(action, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
                 live = current
             else:
                 break

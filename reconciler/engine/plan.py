@@ -15,6 +15,7 @@ from reconciler.core.guards import check_cluster, check_guards
 from reconciler.core.render import RunIdentity, namespace_of, priority_class_of, render_job
 from reconciler.engine.options import Options
 from reconciler.engine.read import Live, Source, resolve_files
+from reconciler.engine.record import CLUSTERS
 from reconciler.model import RENDER_HASH, Action, LiveRun, Problem, Severity, Task, TaskFile, Verb
 
 OUTDATED = "outdated"
@@ -163,11 +164,13 @@ def _refusal(
     source: Source, live: Live, cluster: Cluster, actions: Iterable[Action], options: Options
 ) -> Problem | None:
     """Return the guard that stops the pass, if one does."""
-    if not options.allow_cluster_change and "cluster.yaml" in source.record.files:
-        known = load(source.record.files["cluster.yaml"].decode())
-        message = check_cluster(known, cluster.context, cluster.uid())
+    if not options.allow_cluster_change and CLUSTERS in source.record.files:
+        try:
+            message = check_cluster(load(source.record.files[CLUSTERS].decode()), cluster.context, cluster.uid())
+        except ValueError as error:
+            message = f"{CLUSTERS} on the status branch {error}: restore it, or pass --allow-cluster-change"
         if message:
-            return Problem(Severity.ERROR, "cluster-change", "cluster.yaml", message)
+            return Problem(Severity.ERROR, "cluster-change", CLUSTERS, message)
     message = check_guards(
         tuple(actions),
         running=sum(not run.finished for run in live.runs),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.cluster.interface import Cluster
 from reconciler.core.names import resolve_names
@@ -50,9 +50,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What the cluster says: our runs, all PriorityClasses, and the names of those that something unfinished uses."""
+    """What the cluster says: our runs, their pods, and all PriorityClasses with the names of those in use."""
 
     runs: tuple[LiveRun, ...]
+    pods: tuple[Manifest, ...]
     priority_classes: tuple[Manifest, ...]
     used_classes: frozenset[str]
 
@@ -89,7 +90,16 @@ def read_live(cluster: Cluster, source: Source) -> Live:
     pods = _list(cluster, "Pod", labels, namespaces) if jobs else []
     runs = live_runs(jobs, pods, _events(cluster, jobs, pods))
     classes = tuple(cluster.list("PriorityClass"))
-    return Live(runs, classes, _used_classes(cluster, source, runs, classes))
+    return Live(runs, tuple(pods), classes, _used_classes(cluster, source, runs, classes))
+
+
+def with_last_states(after: Live, before: Live, deleted: Iterable[Manifest]) -> Live:
+    """Return what is there after a pass, with what it deleted as that was at the moment of deletion.
+
+    That is what the record keeps: on its way out a Job counts what we did to it.
+    """
+    last = {run.uid: run for run in live_runs(tuple(deleted), before.pods)}
+    return replace(after, runs=(*(run for run in after.runs if run.uid not in last), *last.values()))
 
 
 def resolve_files(source: Source, runs: Iterable[LiveRun]) -> tuple[dict[str, TaskFile], list[Problem]]:

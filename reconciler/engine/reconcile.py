@@ -9,7 +9,7 @@ from reconciler.engine.apply import WRITES, apply, skip
 from reconciler.engine.dry_run import dry_run
 from reconciler.engine.options import Options
 from reconciler.engine.plan import make_plan
-from reconciler.engine.read import Source, read_live, read_source
+from reconciler.engine.read import Source, read_live, read_source, with_last_states
 from reconciler.engine.report import Report
 from reconciler.engine.status import Facts, publish_status
 from reconciler.model import Action, Problem, Severity
@@ -27,13 +27,13 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
     stopped = _stopped(source, cluster, options)
     if stopped:
         return stopped
-    live = read_live(cluster, source)
-    plan = make_plan(source, live, cluster, options)
+    before = read_live(cluster, source)
+    plan = make_plan(source, before, cluster, options)
     if plan.refusal:
         return _report(source, cluster, skip(plan.actions), plan.problems, refusal=plan.refusal)
     outcomes = apply(cluster, plan.actions)
-    if any(action.verb in WRITES or action.deleted for action in outcomes):
-        live = read_live(cluster, source)
+    after = read_live(cluster, source) if any(action.verb in WRITES for action in plan.actions) else before
+    live = with_last_states(after, before, (action.live for action in outcomes if action.deleted and action.live))
     facts = Facts(source, plan, live, outcomes, cluster.context, cluster.uid(), datetime.now(UTC))
     status = publish_status(repository, facts)
     return _report(

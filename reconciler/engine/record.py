@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from reconciler.core.document import recorded_runs
 from reconciler.core.document_text import load
 from reconciler.engine.declare import JOBS, declare
 from reconciler.engine.options import Options
@@ -16,6 +17,7 @@ from reconciler.source.remote import owner_hash
 from reconciler.source.repository import Repository
 from reconciler.source.revision import read_revision
 
+CLUSTERS = "cluster.yaml"
 LOCAL = "local"
 NO_STATUS = "none"
 
@@ -47,10 +49,13 @@ def read_documents(files: Mapping[str, bytes]) -> tuple[dict[str, Document], dic
         if not path.startswith(JOBS) or not path.endswith(".yaml") or "/" in name:
             continue
         try:
-            documents[name] = load(data.decode())
+            document = load(data.decode())
+            recorded_runs(document)
         except ValueError as error:
             message = f"the status document of job {name!r} can't be read ({error}): restore it on the status branch"
             unreadable[name] = Problem(Severity.ERROR, "unreadable-record", path, message)
+        else:
+            documents[name] = document
     return documents, unreadable
 
 

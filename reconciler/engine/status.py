@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from reconciler.core.readme import readme
 from reconciler.engine.declare import JOBS
 from reconciler.engine.plan import Plan
 from reconciler.engine.read import Live, Source
-from reconciler.engine.record import read_documents
+from reconciler.engine.record import CLUSTERS, read_documents
 from reconciler.errors import PublishError
 from reconciler.model import Action, Document, LiveRun, Problem, Result, Severity, Verb
 from reconciler.source.publish import publish
@@ -101,10 +102,12 @@ class _Drafts:
         """Return the files to write; None removes one. Files of others are not ours to name."""
         draft, facts = self.on(record), self.facts
         jobs = {f"{JOBS}{n}.yaml": dump(d).encode() if d else None for n, d in draft.changed.items()}
-        known = load(record.files["cluster.yaml"].decode()) if "cluster.yaml" in record.files else None
+        known = None
+        with contextlib.suppress(KeyError, ValueError):  # a broken one was let through on purpose: begin it anew
+            known = load(record.files[CLUSTERS].decode())
         return {
             **jobs,
-            "cluster.yaml": dump(cluster_document(known, facts.context, facts.cluster_uid)).encode(),
+            CLUSTERS: dump(cluster_document(known, facts.context, facts.cluster_uid)).encode(),
             "priorities.yaml": dump(_priorities(facts)).encode(),
             "README.md": readme(list(draft.documents.values())).encode(),
         }

@@ -27,15 +27,18 @@ _FETCH_TIMEOUT = 600.0
 def open_repository(place: str, cache: Path) -> Iterator[Repository]:
     """Open the repository around a folder, or an up-to-date clone of a URL under the folder `cache`.
 
-    A clone fetches on each opening, and its HEAD is the remote's default branch. Raises SourceError when there is no
-    repository or the URL can't be fetched: an old clone is never passed off as new.
+    The HEAD of a clone is the remote's default branch. Raises SourceError when there is no repository or the URL can't
+    be fetched: an old clone is never passed off as new.
     """
     if not is_url(place):
         with Repository(place) as repository:
             yield repository
         return
-    with _locked_folder(cache, url_hash(place)) as (folder, lock), _clone(place, folder, lock) as repository:
-        yield repository
+    with _locked_folder(cache, url_hash(place)) as (folder, lock):
+        _prepare(folder, lock, place)
+        with _Clone(folder, inherited=(lock,)) as clone:
+            clone.fetch()
+            yield clone
 
 
 def is_url(place: str) -> bool:
@@ -62,27 +65,36 @@ def _locked_folder(cache: Path, name: str) -> Iterator[tuple[Path, int]]:
         return
 
 
-def _clone(url: str, folder: Path, lock: int) -> Repository:
+def _prepare(folder: Path, lock: int, url: str) -> None:
+    """Make the clone if there is none, and clear away what a killed process left in it."""
     folder.mkdir(mode=0o700, exist_ok=True)  # the URL that it keeps may hold credentials
     for left_behind in folder.rglob("*.lock"):
         left_behind.unlink()
     with Git(folder, inherited=(lock,)) as git:
         git.run("init", "--quiet", "--bare", "--template=", ".")
         git.run("config", "remote.origin.url", url)
-        git.run(
+
+
+class _Clone(Repository):
+    """A copy that nobody but this process uses. Just fetched, it is up to date for the first who asks."""
+
+    _just_fetched = False
+
+    def refresh(self) -> None:
+        if not self._just_fetched:
+            self.fetch()
+        self._just_fetched = False
+
+    def fetch(self) -> None:
+        self.run(
             *("fetch", "--quiet", "--no-write-fetch-head", "--no-auto-maintenance", "--prune", "--no-tags"),
-            *(
-                "--no-recurse-submodules",
-                "--",
-                "origin",
-                "+refs/heads/*:refs/remotes/origin/*",
-                "+refs/tags/*:refs/tags/*",
-            ),
+            *("--no-recurse-submodules", "--", "origin"),
+            *("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"),
             timeout=_FETCH_TIMEOUT,
         )
-        head = git.run("ls-remote", "--symref", "--", "origin", "HEAD").decode("utf-8", "surrogateescape")
+        head = self.run("ls-remote", "--symref", "--", "origin", "HEAD").decode("utf-8", "surrogateescape")
         if head.startswith("ref: refs/heads/"):
             default = head.partition("\t")[0].removeprefix("ref: refs/heads/")
-            git.run("symbolic-ref", "HEAD", f"refs/remotes/origin/{default}")
-        git.run("-c", "gc.auto=6700", "-c", "gc.autoDetach=false", "gc", "--auto", "--quiet", timeout=_FETCH_TIMEOUT)
-    return Repository(folder, inherited=(lock,))
+            self.run("symbolic-ref", "HEAD", f"refs/remotes/origin/{default}")
+        self.run("-c", "gc.auto=6700", "-c", "gc.autoDetach=false", "gc", "--auto", "--quiet", timeout=_FETCH_TIMEOUT)
+        self._just_fetched = True

@@ -90,8 +90,8 @@ def _fetched(repository: Repository, branch: str, remote: str, refs: Mapping[str
 
 def _refuse_source_branch(repository: Repository, branch: str, tip: str | None) -> None:
     """Refuse to take the jobs' own branch for the status branch: its files would be read as documents, and replaced."""
-    head = repository.execute("symbolic-ref", "--quiet", "HEAD").stdout.decode("utf-8", "replace").strip()
-    if head == f"refs/heads/{branch}" or (tip is not None and tip == repository.resolve("HEAD")):
+    head = repository.execute("rev-parse", "HEAD", "--symbolic-full-name", "HEAD").stdout
+    if {f"refs/heads/{branch}", tip} & set(head.decode("utf-8", "replace").splitlines()):
         raise SourceError(
             f"HEAD of {repository.folder} is on {branch!r}, which is to be the status branch: "
             "switch to the branch that holds jobs/, or choose another with --status-branch"

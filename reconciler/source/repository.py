@@ -175,6 +175,9 @@ class Repository(Git):
         if not {"GIT_SSH", "GIT_SSH_COMMAND"} & os.environ.keys() and "core.sshcommand" not in self.config:
             self._environment["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
 
+    def refresh(self) -> None:
+        """Bring a copy up to date with its original. A person's repository is no copy: it stays as they have it."""
+
     def resolve(self, name: str) -> str | None:
         """Return the commit that a revision names, or None if it names none."""
         found = self.execute("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")

@@ -7,6 +7,7 @@ whole or it is a SourceError. Only `validate` looks at the work tree, by `worktr
 from __future__ import annotations
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -50,11 +51,13 @@ class Revision:
 
 
 def read_revision(repository: Repository, ref: str | None = None) -> Revision:
-    """Read the commit that `ref` names, HEAD if None.
+    """Read the commit that `ref` names, HEAD if None; in the clone of a URL as the remote has it now.
 
     Raises SourceError when there is no such commit, and when any part of it is missing (a partial clone, a damaged
     object store).
     """
+    if ref is None or not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", ref):  # a commit doesn't change
+        repository.refresh()
     commit, branch, remote = _locate(repository, ref)
     listed = list_tree(repository, commit, *FOLDERS, *SETTINGS)
     judged = [(entry, _problem(entry.path, _KINDS.get(entry.mode, "file"), entry.size)) for entry in listed]

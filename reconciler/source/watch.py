@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from reconciler.source.repository import Repository
 
-_TICK_MS = 200
+_TICK_MS = 100
 _REMOTE_TIMEOUT = 20.0
 
 

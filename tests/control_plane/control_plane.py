@@ -38,12 +38,14 @@ from real_node import RealNode, missing_packages
 
 CONTROLLERS = (
     "clusterrole-aggregation-controller",
+    "deployment-controller",
     "disruption-controller",
     "garbage-collector-controller",
     "job-controller",
     "namespace-controller",
     "node-lifecycle-controller",
     "pod-garbage-collector-controller",
+    "replicaset-controller",
     "resourcequota-controller",
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",

@@ -198,7 +198,10 @@ def test_row_42_a_cleared_field_can_not_be_set_again_above() -> None:
 
     assert (problem.severity, problem.code, problem.path) == (Severity.ERROR, "pod-config-conflict", "jobs/train.yaml")
     assert problem.field == "config.kubernetes.pod_config.spec.nodeSelector"
-    assert problem.message == "layer task gives a mapping where layer context east has null: take that null out"
+    assert (
+        problem.message
+        == "layer task gives a mapping where layer context east (.sky.yaml) has null: take that null out"
+    )
 
 
 def test_row_43_an_empty_list_clears_a_replaced_one_through_all_phases() -> None:
@@ -263,7 +266,8 @@ def test_a_conflict_names_the_place_and_the_types_but_no_value(base: Any, overri
             [("global", {"spec": {"tolerations": "all"}}), ("task", {"spec": {"tolerations": [A]}})],
             None,
             "config.kubernetes.pod_config.spec.tolerations",
-            "layer task gives a list where layer global has text: give the same type in both, or null to clear it",
+            "layer task gives a list where layer global (.sky.yaml) has text: "
+            "give the same type in both, or null to clear it",
             id="between layers",
         ),
         pytest.param(
@@ -274,7 +278,7 @@ def test_a_conflict_names_the_place_and_the_types_but_no_value(base: Any, overri
             ],
             None,
             "kubernetes.context_configs['a/b:c'].pod_config.spec.tolerations",
-            "layer context a/b:c gives a list where layer global has text: "
+            "layer context a/b:c (.sky.yaml) gives a list where layer global (.sky.yaml) has text: "
             "give the same type in both, or null to clear it",
             id="below the task",
         ),
@@ -293,7 +297,7 @@ def test_a_conflict_names_the_place_and_the_types_but_no_value(base: Any, overri
             [("global", {"spec": []}), ("task", {})],
             {"spec": {}},
             "kubernetes.pod_config.spec",
-            "layer global gives a list where the rendered pod has a mapping: "
+            "layer global (.sky.yaml) gives a list where the rendered pod has a mapping: "
             "give the same type in both, or null to clear it",
             id="global onto the pod",
         ),

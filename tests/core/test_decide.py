@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from reconciler.core.decide import Options, Wanted, decide_job
-from reconciler.model import Action, LiveRun, OnChange, RecordedRun, State, Task, Verb
+from reconciler.model import TERMINAL_STATES, Action, LiveRun, OnChange, RecordedRun, State, Task, Verb
 
 RERUN = 'set the annotation job-reconciler/rerun: "{}" in jobs/train.yaml'
 LOST = (
@@ -129,12 +131,14 @@ WAIT = {"on_change": OnChange.WAIT}
             ],
             id="was running, Job gone",
         ),
-        pytest.param({}, ((3, "H", R),), (), [("keep", "train-3", "RUNNING as its file asks", False)], id="runs"),
+        pytest.param(
+            {}, ((3, "H", R),), (), [("keep", "train-3", "is what its file asks for (RUNNING)", False)], id="runs"
+        ),
         pytest.param(
             {},
             ((3, "H", State.RECOVERING),),
             ((3, "H", R),),
-            [("keep", "train-3", "RECOVERING as its file asks", False)],
+            [("keep", "train-3", "is what its file asks for (RECOVERING)", False)],
             id="recovers",
         ),
         pytest.param(
@@ -151,7 +155,7 @@ WAIT = {"on_change": OnChange.WAIT}
             {},
             ((3, "H", State.SUSPENDED, {"suspended": True, "queue": "gpu"}),),
             (),
-            [("keep", "train-3", "SUSPENDED as its file asks", False)],
+            [("keep", "train-3", "is what its file asks for (SUSPENDED)", False)],
             id="suspended by Kueue, which alone resumes it",
         ),
         pytest.param(
@@ -243,7 +247,7 @@ WAIT = {"on_change": OnChange.WAIT}
             ((4, "H", R), (3, "G", R)),
             (),
             [
-                ("keep", "train-4", "RUNNING as its file asks", False),
+                ("keep", "train-4", "is what its file asks for (RUNNING)", False),
                 ("cancel", "train-3", "train-4 is what its file asks for", False),
             ],
             id="two reconcilers started two versions",
@@ -261,6 +265,20 @@ WAIT = {"on_change": OnChange.WAIT}
             (),
             [("hold", "train-3", GOING, False)],
             id="the predecessor is still being deleted",
+        ),
+        pytest.param(
+            {},
+            ((4, "H", R), (3, "G", R, {"deleting": True})),
+            (),
+            [("keep", "train-4", "is what its file asks for (RUNNING)", False), ("hold", "train-3", GOING, False)],
+            id="the successor runs, the predecessor is still being deleted",
+        ),
+        pytest.param(
+            {},
+            ((3, "H", F, {"deleting": True}),),
+            ((3, "H", C),),
+            [("create", "train-4", "its last run train-3 was cancelled", False)],
+            id="cancelled on record, failed of being deleted",
         ),
         pytest.param(
             {},
@@ -393,7 +411,9 @@ HELD = "jobs/train.yaml is invalid"
         pytest.param({}, (), [("hold", "train-1", HELD, True)], id="would be created"),
         pytest.param({}, ((3, "G", R),), [("hold", "train-4", HELD, True)], id="would be replaced"),
         pytest.param({"suspend": True}, ((3, "H", R),), [("hold", "train-3", HELD, True)], id="would be updated"),
-        pytest.param({}, ((3, "H", R),), [("keep", "train-3", "RUNNING as its file asks", False)], id="would be kept"),
+        pytest.param(
+            {}, ((3, "H", R),), [("keep", "train-3", "is what its file asks for (RUNNING)", False)], id="would be kept"
+        ),
     ],
 )
 def test_held(decide: Callable[..., list[Action]], wants: Any, live: Any, expected: list[Row]) -> None:
@@ -441,6 +461,44 @@ def test_prune(
 
     assert told(actions) == [("prune", f"train-{number}", OLD.format(limit), False) for number in pruned]
     assert all(action.live is not None for action in actions)
+
+
+HASHES = st.sampled_from("FGH")
+RUNNING = [state for state in State if state not in TERMINAL_STATES | {State.INVALID}]
+LIVE = st.tuples(
+    st.integers(1, 4),
+    HASHES,
+    st.sampled_from([*RUNNING, S, F]),
+    st.fixed_dictionaries({}, optional={"deleting": st.booleans(), "namespace": st.sampled_from(["team-a", "team-b"])}),
+)
+RECORD = st.tuples(st.integers(1, 4), HASHES, st.sampled_from([*RUNNING, S, F, C]))
+CHANGES = st.fixed_dictionaries({}, optional={"suspend": st.booleans(), "on_change": st.sampled_from(OnChange)})
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.none() | CHANGES,
+    st.lists(LIVE, max_size=3, unique_by=lambda run: run[0]),
+    st.lists(RECORD, max_size=3, unique_by=lambda run: run[0]),
+    st.none() | st.just(HELD),
+)
+def test_whatever_is_there(
+    decide: Callable[..., list[Action]], wants: Any, live: list[Any], record: list[Any], held: str | None
+) -> None:
+    """A version runs once, under a number that is new; what is held changes nothing; what is wanted is not pruned."""
+    actions = decide(wants, tuple(live), tuple(record), held=held)
+    starts = [action for action in actions if action.verb in (Verb.CREATE, Verb.REPLACE)]
+    ended = [run for run in [*live, *record] if run[1] == "H" and run[2] in (S, F)]
+    cancelled = [run for run in record if run[1] == "H" and run[2] is C]
+    of_version = {f"train-{run[0]}" for run in live if run[1] == "H"}
+
+    assert len(starts) <= 1
+    assert not starts or wants is not None
+    assert not starts or not ended or cancelled
+    assert not {action.name for action in starts} & {f"train-{run[0]}" for run in [*live, *record]}
+    assert not held or all(action.verb in (Verb.KEEP, Verb.HOLD, Verb.CONFLICT) for action in actions)
+    assert wants is None or not {action.name for action in actions if action.verb is Verb.PRUNE} & of_version
+    assert all(action.live is not None for action in actions if action.verb in (Verb.CANCEL, Verb.PRUNE, Verb.UPDATE))
 
 
 def test_numbers_go_up_over_cluster_and_record(decide: Callable[..., list[Action]]) -> None:

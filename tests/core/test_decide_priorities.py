@@ -44,8 +44,8 @@ def decide(
 
 
 ADVICE = (
-    ": Kubernetes never changes it in place. Declare a class of another name, or set the annotation "
-    'job-reconciler/replace: "true" on it to have it deleted and made anew; running pods keep the old one'
+    ", and Kubernetes never changes it in place: declare a class of another name, or run `kubectl delete "
+    "priorityclass a` and the next pass makes it anew; pods that are there keep the old one"
 )
 THEIRS = "differs from priorities/classes.yaml: rename yours, make it the same, or have theirs deleted"
 UNDEFAULTED = "no file declares it any more, and another class becomes the default"
@@ -103,22 +103,6 @@ UNDEFAULTED = "no file declares it any more, and another class becomes the defau
             f"preemptionPolicy is PreemptLowerPriority on the cluster and Never in {PATH}{ADVICE}",
             True,
             id="preemptionPolicy",
-        ),
-        pytest.param(
-            declared("a", 200, replace=True),
-            there("a", 100),
-            "replace",
-            f"value is 100 on the cluster and 200 in {PATH}",
-            False,
-            id="value, replacing allowed",
-        ),
-        pytest.param(
-            declared("a", description="x", replace=True),
-            there("a"),
-            "update",
-            "description as in priorities/classes.yaml",
-            False,
-            id="replacing allowed, not needed",
         ),
         pytest.param(
             declared("a"),
@@ -237,12 +221,6 @@ def test_prune(live: Manifest, used: tuple[str, ...], expected: tuple[str, str] 
             [there("a", globalDefault=True)],
             [("create", "b"), ("prune", "a")],
             id="no default any more",
-        ),
-        pytest.param(
-            [declared("b", 200, global_default=True, replace=True), declared("c")],
-            [there("b", globalDefault=True)],
-            [("create", "c"), ("replace", "b")],
-            id="the default is made anew",
         ),
     ],
 )

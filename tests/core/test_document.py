@@ -96,6 +96,18 @@ def test_life_of_a_run(write: Write, live_run: Live, attempt: MakeAttempt, golde
     golden("document/recovered.yaml", dump(document))
 
 
+def test_an_end_that_nobody_saw_is_when_the_successor_was_made(
+    write: Write, live_run: Live, attempt: MakeAttempt
+) -> None:
+    """A preempted pod is gone at once: the next attempt's pod, made when it had ended, tells when that was."""
+    document = write(live_run(3, attempts=(attempt("train-3-0-aaaaa", 5),)))
+    second = attempt("train-3-1-bbbbb", None, created_at="2026-03-01T10:15:00Z")
+    document = write(live_run(3, state=State.RECOVERING, counts=Counts(1, 0), attempts=(second,)), previous=document)
+
+    assert [entry["ended_at"] for entry in document["attempts"]] == ["2026-03-01T10:15:00Z", None]
+    assert pick(document, "run_seconds", "attempts_complete") == (600, True)
+
+
 def test_first_look_at_an_ended_run(write: Write, live_run: Live) -> None:
     """After days without an observer the count is right; the attempts that nobody saw are said to be missing."""
     document = write(live_run(3, state=State.SUCCEEDED, counts=Counts(7, 0)))
@@ -486,9 +498,16 @@ def test_recorded_runs(write: Write, live_run: Live, recorded_run: Callable[...,
     ("damage", "message"),
     [
         pytest.param({"state": "DONE"}, "'DONE' is not a valid State", id="state"),
-        pytest.param({"runs": None}, "is no job document of ours", id="runs"),
+        pytest.param({"runs": None}, "has another kind of value than it was written with in runs", id="runs"),
+        pytest.param({"runs": ["train-2"]}, "is no job document of ours: TypeError(", id="a run"),
         pytest.param({"run": {"number": 3}}, "is no job document of ours: KeyError('task_hash')", id="run"),
-        pytest.param({"run": "train-3"}, "is no job document of ours", id="text for a mapping"),
+        pytest.param(
+            {"run": "train-3", "message": 3},
+            "has another kind of value than it was written with in message, run",
+            id="text for a mapping, number for a text",
+        ),
+        pytest.param({"attempts": [{"pod": "x"}]}, "has attempts without ended_at, exit_code", id="attempt"),
+        pytest.param({"problems": ["x"]}, "is no job document of ours: AttributeError(", id="problem"),
     ],
 )
 def test_damaged_document(write: Write, live_run: Live, damage: Document, message: str) -> None:

@@ -157,6 +157,17 @@ def test_beyond_a_limit(task: str, sky: str, field: str, message: str) -> None:
     assert message in problems[0].message
 
 
+def test_contexts() -> None:
+    """A job runs where the site lets it, and nowhere else."""
+    site = Site(allowed_contexts=("cpu",))
+
+    assert check_limits(task_of(""), Limits(), site) == []
+    assert check_limits(task_of("resources: {infra: k8s/cpu}"), Limits(), site) == []
+    assert [
+        (p.code, p.field, p.message) for p in check_limits(task_of("resources: {infra: k8s/gpu}"), Limits(), site)
+    ] == [("not-allowed", "resources.infra", "the context 'gpu' is not among those allowed here: cpu")]
+
+
 def test_no_limits() -> None:
     """Without limits anything goes; an empty list allows nothing."""
     task = task_of("resources: {priority_class: high, accelerators: H100:64}")

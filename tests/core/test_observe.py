@@ -59,7 +59,6 @@ def pod(
     deleted: bool = False,
     exit_code: int | None = None,
     conditions: tuple[Manifest, ...] = (),
-    counted: bool = True,
     said: Any = None,
     **state: Any,
 ) -> Manifest:
@@ -76,7 +75,6 @@ def pod(
             "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
             "ownerReferences": [{"uid": "uid-3", "controller": True}],
             **({"deletionTimestamp": DECIDED} if deleted else {}),
-            **({} if counted else {"finalizers": ["batch.kubernetes.io/job-tracking"]}),
         },
         "spec": {"priority": 100, "priorityClassName": "low", **({"nodeName": node} if node else {})},
         "status": {
@@ -202,31 +200,31 @@ def test_every_combination_of_conditions() -> None:
         ),
         pytest.param(
             job(),
-            [pod(0, "Failed", exit_code=3, counted=False, said={"phase": "run", "exit_code": 3})],
+            [pod(0, "Failed", exit_code=3, said={"phase": "run", "exit_code": 3})],
             ("RUNNING", "Error", "exit code 3"),
             id="failed, the Job hasn't said so yet",
         ),
         pytest.param(
             job(restarts=1),
-            [pod(0, "Failed", exit_code=3, counted=False)],
+            [pod(0, "Failed", exit_code=3)],
             ("RECOVERING", "Error", "exit code 3"),
             id="failed, and is restarted",
         ),
         pytest.param(
             job(restarts=1, failed=1, failedIndexes="0"),
-            [pod(1, "Failed", exit_code=3, counted=False)],
+            [pod(1, "Failed", exit_code=3)],
             ("RUNNING", "Error", "exit code 3"),
             id="failed once more than it may",
         ),
         pytest.param(
             job(),
-            [pod(0, "Failed", exit_code=42, counted=False)],
+            [pod(0, "Failed", exit_code=42)],
             ("RECOVERING", "Error", "exit code 42"),
             id="recover code",
         ),
         pytest.param(
             job(),
-            [pod(0, "Succeeded", exit_code=0, counted=False)],
+            [pod(0, "Succeeded", exit_code=0)],
             ("RUNNING", "Completed", None),
             id="done, not yet said",
         ),

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reconciler.core.render import RunIdentity, namespace_of, priority_class_of, render_job
 from reconciler.core.settings import parse_site
@@ -445,7 +447,8 @@ ENV = {"name": "A", "value": "1"}
             {},
             "unsupported-field",
             "kubernetes.pod_config.spec.activeDeadlineSeconds",
-            "layer global: an expired pod would look interrupted and come back; write job-reconciler/timeout",
+            "layer global (.sky.yaml): an expired pod would look interrupted and come back; "
+            "write job-reconciler/timeout",
             id="a deadline of the pod",
         ),
         pytest.param(
@@ -543,7 +546,7 @@ ENV = {"name": "A", "value": "1"}
             {},
             "no-volume",
             "kubernetes.pod_config.spec.containers",
-            "layer global: container 'main' mounts the volume 'data', which spec.volumes doesn't have",
+            "layer global (.sky.yaml): container 'main' mounts the volume 'data', which spec.volumes doesn't have",
             id="a mount of nothing",
         ),
         pytest.param(
@@ -577,7 +580,7 @@ ENV = {"name": "A", "value": "1"}
             {"nodeSelector": {"a": "b"}},
             "pod-config-conflict",
             POD + "spec.nodeSelector",
-            "layer task gives a mapping where layer global has null: take that null out",
+            "layer task gives a mapping where layer global (.sky.yaml) has null: take that null out",
             id="onto null",
         ),
     ],
@@ -650,3 +653,22 @@ def test_all_problems_are_reported_at_once() -> None:
         "unsupported-field",
         "pod-config-conflict",
     ]
+
+
+AFFINITY = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+FIELDS = st.sampled_from(
+    ("name", "env", "volumes", "volumeMounts", "ports", "args", "labels", "matchExpressions", *AFFINITY)
+)
+SCALARS = st.none() | st.booleans() | st.integers(0, 1) | st.sampled_from(["", "main", "ray-node", "x", RUN_LABEL])
+JSON = st.recursive(SCALARS, lambda v: st.lists(v, max_size=3) | st.dictionaries(FIELDS, v, max_size=3), max_leaves=20)
+PARTS = st.sampled_from(["containers", "volumes", "affinity", "priorityClassName", "tolerations", "restartPolicy"])
+LAYERS = st.fixed_dictionaries(
+    {"spec": st.dictionaries(PARTS, JSON, max_size=3) | JSON},
+    optional={"metadata": st.dictionaries(FIELDS, JSON) | JSON},
+)
+
+
+@given(LAYERS, LAYERS)
+def test_whatever_a_layer_holds_it_is_a_job_or_a_problem(of_site: Manifest, of_task: Manifest) -> None:
+    """Settings come from people: none may break the pass."""
+    problems_of(dataclasses.replace(GPU, pod_config=of_task), Site(pod_config=of_site))

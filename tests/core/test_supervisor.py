@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -407,6 +407,17 @@ def test_a_command_over_its_time_that_ignores_the_signal_is_killed(
     assert supervised.result("trap '' TERM; while :; do sleep 0.05; done", timeout=1)[0] == 124
 
 
+def test_a_time_limit_does_not_disturb_one_that_was_told_to_stop(supervised: Supervised) -> None:
+    """It has been told; a second signal makes many programs give up saving."""
+    save = "trap 'echo told; sleep 1.5; exit 0' TERM"
+    process = supervised.start(f"{save}; touch ready; while :; do sleep 0.05; done", timeout=1)
+    supervised.wait_for("ready")
+    process.terminate()
+    out, _ = process.communicate(timeout=PATIENCE)
+
+    assert (process.returncode, out) == (TOLD_TO_STOP, "told\n")
+
+
 def test_a_long_time_limit_leaves_no_process_behind(supervised: Supervised) -> None:
     process = supervised.start("exit 0", timeout=3600)
     process.wait(PATIENCE)
@@ -450,15 +461,12 @@ def test_as_pid_1(supervised: Supervised, pid_namespace: tuple[str, ...]) -> Non
 
 def test_on_a_terminal(supervised: Supervised) -> None:
     """On a person's own terminal it neither stops for want of it nor loses Ctrl-C."""
-    command, args = container_command(None, "trap 'exit 0' INT; touch ready; while :; do sleep 0.05; done")
-    pid, terminal = pty.fork()
-    if pid == 0:  # pragma: no cover - the child is another program
-        os.chdir(supervised.folder)
-        env = {"PATH": os.environ["PATH"], "HOME": str(supervised.folder)}
-        os.execve(BASH, [word.replace("$$", "$") for word in (*command, *args)], env)  # noqa: S606 - no shell wanted
-    try:
-        supervised.wait_for("ready")
-        os.write(terminal, b"\x03")
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == TOLD_TO_STOP
-    finally:
-        os.close(terminal)
+    spawn = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+    run = "trap 'exit 0' INT; touch ready; while :; do sleep 0.05; done"
+    process = supervised.start(run, prefix=(sys.executable, "-c", spawn))
+    supervised.wait_for("ready")
+    assert process.stdin is not None
+    process.stdin.write("\x03")
+    process.stdin.flush()
+
+    assert process.wait(PATIENCE) == TOLD_TO_STOP

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.core import yaml as ours
-from reconciler.core.yaml import MAX_BYTES, dump_documents, field_name, parse_documents
+from reconciler.core.yaml import dump_documents, field_name, parse_documents
+from reconciler.core.yaml_syntax import MAX_BYTES
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 9)
@@ -210,7 +211,7 @@ TEXTS = st.text() | st.text(alphabet="ab:-[]{}&*!|>'\"%@`#?,<= \n\t0179.e~$")
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | TEXTS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
-    max_leaves=12,
+    max_leaves=6,
 )
 
 

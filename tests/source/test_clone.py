@@ -81,6 +81,22 @@ def test_a_url_is_read_as_it_stands_now(work: Path, remote: Path, cache: Path, g
         assert owner_hash(repository, "origin") == owner_hash(Repository(work), "origin")
 
 
+def test_a_loop_sees_what_is_pushed_while_the_clone_is_open(
+    work: Path, remote: Path, cache: Path, git: Git, commit: Commit
+) -> None:
+    """Each read is of the remote as it stands, except of a commit that is named by its hash."""
+    with open_repository(f"file://{remote}", cache) as repository:
+        first = read_revision(repository).commit
+        second = commit(work, {"jobs/new.yaml": "run: new\n"})
+        git(work, "push", "--quiet")
+
+        assert read_revision(repository).commit == second
+        remote.rename(remote.with_suffix(".away"))
+        assert read_revision(repository, first).commit == first
+        with pytest.raises(SourceError, match="git fetch"):
+            read_revision(repository)
+
+
 def test_an_old_clone_is_not_passed_off_as_new(remote: Path, cache: Path) -> None:
     with open_repository(f"file://{remote}", cache):
         pass

@@ -373,20 +373,20 @@ def test_a_forced_push_by_others_is_built_upon(work: Path, tmp_path: Path, git: 
     assert _record(work).files == {"a": b"2", "b": b"2"}
 
 
-@pytest.mark.parametrize("place", ["origin", None])
-def test_two_publishers_lose_nothing(work: Path, remote: Path, tmp_path: Path, git: Git, place: str | None) -> None:
-    """Each writes twenty times to one branch, from clones of their own or in one repository."""
-    git(tmp_path, "clone", "--quiet", "remote.git", "other")
-    folders = [work, tmp_path / "other" if place else work]
+@pytest.mark.parametrize(("place", "times"), [("origin", 20), (None, 8)])
+def test_two_publishers_lose_nothing(work: Path, remote: Path, git: Git, *, place: str | None, times: int) -> None:
+    """Each writes many times to one branch, from clones of their own or in one repository."""
+    git(work.parent, "clone", "--quiet", "remote.git", "other")
+    folders = {"a": work, "b": work.parent / "other" if place else work}
     commits: list[str | None] = []
 
-    def write(folder: Path, name: str) -> None:
-        with Repository(folder) as repository:
-            for number in range(20):
+    def write(name: str) -> None:
+        with Repository(folders[name]) as repository:
+            for number in range(times):
                 files = {f"{name}-{number}": b"1"}
                 commits.append(publish(repository, BRANCH, place, lambda _, f=files: f, "status"))  # type: ignore[misc]
 
-    writers = [threading.Thread(target=write, args=(folder, name)) for folder, name in zip(folders, "ab", strict=True)]
+    writers = [threading.Thread(target=write, args=(name,)) for name in folders]
     for writer in writers:
         writer.start()
     for writer in writers:
@@ -394,7 +394,9 @@ def test_two_publishers_lose_nothing(work: Path, remote: Path, tmp_path: Path, g
 
     history = git(remote if place else work, "rev-list", "--first-parent", BRANCH).split()
     assert sorted(history) == sorted(str(commit) for commit in commits)
-    assert _record(work, remote=place).files.keys() == {f"{name}-{number}" for name in "ab" for number in range(20)}
+    assert _record(work, remote=place).files.keys() == {
+        f"{name}-{number}" for name in folders for number in range(times)
+    }
 
 
 def test_a_lock_on_the_server_is_waited_for(work: Path, remote: Path) -> None:

@@ -16,8 +16,8 @@ Git = Callable[..., str]
 Commit = Callable[..., str]
 Start = Callable[..., "Wakes"]
 SOON = 10.0
-QUIET = 0.5
-AFTERMATH = 0.25
+QUIET = 0.4
+AFTERMATH = 0.2
 
 
 class Wakes:

@@ -16,7 +16,8 @@ It runs the repository's commands on your machine: only use it with a repository
 - probes, lifecycle hooks, OOMKilled, services, node failures, quotas, events, RBAC
 - namespaces are names only; every name exists
 - Jobs other than Indexed ones with parallelism 1 and backoffLimitPerIndex: refused
-- processes that leave their process group are not stopped with their pod
+- a first process without a handler for TERM dies of it at once, which in a container it would not
+- a process that starts a session of its own (setsid) is not stopped with its pod
 
 `runner` runs one container, `container` speaks with it, `node` is kubelet and scheduler, `lifecycle` the Job
 controller, `admission` the API server's checks, `store` the objects on disk, `cluster` the API.

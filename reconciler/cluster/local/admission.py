@@ -13,7 +13,8 @@ from reconciler.cluster.local.lifecycle import FAILURES, INDEX, TRACKING
 from reconciler.errors import Forbidden, Invalid
 from reconciler.model import Manifest
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_CLASS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _POD_NAME_LIMIT = 63
 _HIGHEST = 1_000_000_000
 _MUTABLE = {"suspend", "backoffLimit", "maxFailedIndexes", "ttlSecondsAfterFinished"}
@@ -25,6 +26,7 @@ _FIELDS = {
     "Job": {"spec", "status"},
     "PriorityClass": {"value", "globalDefault", "description", "preemptionPolicy"},
 }
+_DEFAULTS = {"parallelism": 1, "suspend": False, "completions": 1}
 _LOWER = "PreemptLowerPriority"
 
 
@@ -41,26 +43,20 @@ def admit(new: Manifest, old: Manifest | None, classes: Sequence[Manifest]) -> M
 
 
 def _admit_job(new: Manifest, old: Manifest | None) -> Manifest:
-    name, spec = (
-        new["metadata"]["name"],
-        {"parallelism": 1, "suspend": False, "completions": 1, **(new.get("spec") or {})},
-    )
-    if old is not None:
-        for field in sorted(spec.keys() | old["spec"].keys()):
-            if field not in _MUTABLE and spec.get(field) != old["spec"].get(field):
-                raise Invalid(f'Job.batch "{name}" is invalid: spec.{field}: Invalid value: field is immutable')
-        return new
+    name, spec = new["metadata"]["name"], {**_DEFAULTS, **(new.get("spec") or {})}
+    for field in sorted(spec.keys() | old["spec"].keys()) if old else ():
+        if field not in _MUTABLE and old and spec.get(field) != old["spec"].get(field):
+            raise Invalid(f'Job.batch "{name}" is invalid: spec.{field}: Invalid value: field is immutable')
     pod = (spec.get("template") or {}).get("spec") or {}
-    containers: Sequence[Manifest] = pod.get("containers") or ()
+    commands = [container.get("command") for container in pod.get("containers") or ()]
+    longest = f"{name}-{spec['completions'] - 1}"
     needs = {
-        "names of pods that are DNS labels": _NAME.fullmatch(name)
-        and "." not in name
-        and len(f"{name}-{spec['completions'] - 1}") <= _POD_NAME_LIMIT,
+        "names of pods that are DNS labels": len(longest) <= _POD_NAME_LIMIT and _POD_NAME.fullmatch(longest),
         "completionMode Indexed": spec.get("completionMode") == "Indexed",
         "parallelism 1": spec["parallelism"] == 1,
         "backoffLimitPerIndex": "backoffLimitPerIndex" in spec,
         "restartPolicy Never": pod.get("restartPolicy") == "Never",
-        "one container, with a command": len(containers) == 1 and bool(containers[0].get("command")),
+        "one container, with a command": len(commands) == 1 and all(commands),
         "no initContainers": not pod.get("initContainers"),
         "no volumes but emptyDir": all("emptyDir" in volume for volume in pod.get("volumes") or ()),
     }
@@ -72,23 +68,23 @@ def _admit_job(new: Manifest, old: Manifest | None) -> Manifest:
 def _admit_class(new: Manifest, old: Manifest | None, classes: Sequence[Manifest]) -> Manifest:
     name = new["metadata"]["name"]
     new = {"value": 0, "preemptionPolicy": _LOWER, **new}
+    value, policy = new["value"], new["preemptionPolicy"]
+    before = old or new
     refusals = {
-        "metadata.name: Invalid value: must be a DNS subdomain": not _NAME.fullmatch(name),
-        "metadata.name: Forbidden: the prefix system- is reserved for system use": name.startswith("system-"),
-        "value: Invalid value: must be an integer": not isinstance(new["value"], int),
-        f"value: Forbidden: maximum allowed value of a user defined priority is {_HIGHEST}": new["value"] > _HIGHEST,
-        "preemptionPolicy: Unsupported value": new["preemptionPolicy"] not in (_LOWER, "Never"),
-        "value: Forbidden: may not be changed in an update": old and new["value"] != old["value"],
-        "preemptionPolicy: Invalid value: field is immutable": old
-        and new["preemptionPolicy"] != old["preemptionPolicy"],
+        "metadata.name: Invalid value: must be a DNS subdomain": not _CLASS_NAME.fullmatch(name),
+        "metadata.name: Forbidden: the prefix system- is reserved for system use only": name.startswith("system-"),
+        f"value: Forbidden: maximum allowed value of a user defined priority is {_HIGHEST}": value > _HIGHEST,
+        "preemptionPolicy: Unsupported value: must be Never or PreemptLowerPriority": policy not in (_LOWER, "Never"),
+        "value: Forbidden: may not be changed in an update": value != before["value"],
+        "preemptionPolicy: Invalid value: field is immutable": policy != before["preemptionPolicy"],
     }
     for refusal, applies in refusals.items():
         if applies:
             raise Invalid(f'PriorityClass.scheduling.k8s.io "{name}" is invalid: {refusal}')
-    for other in classes if new.get("globalDefault") else ():
-        if other.get("globalDefault") and other["metadata"]["name"] != name:
-            text = f"PriorityClass {other['metadata']['name']} is already marked as default. Only one default can exist"
-            raise Forbidden(f'priorityclasses.scheduling.k8s.io "{name}" is forbidden: {text}')
+    defaults = [other["metadata"]["name"] for other in classes if other.get("globalDefault")]
+    if new.get("globalDefault") and defaults not in ([], [name]):
+        text = f"PriorityClass {defaults[0]} is already marked as default. Only one default can exist"
+        raise Forbidden(f'priorityclasses.scheduling.k8s.io "{name}" is forbidden: {text}')
     return new
 
 

@@ -70,7 +70,7 @@ class LocalCluster:
             admitted = admit(manifest, None, objects.list("PriorityClass"))
             if self._find(objects, kind, metadata["name"], scope.get("namespace")):
                 raise AlreadyExists(f'{kind} "{metadata["name"]}" already exists on the local cluster')
-            created = admitted | {"metadata": {**metadata, **scope, **self._new(), "generation": 1}}
+            created = admitted | {"metadata": {**metadata, **scope, **self._new()}}
             return created if dry_run else objects.put(created)
 
     def patch(self, manifest: Manifest, patch: Manifest) -> Manifest:

@@ -72,8 +72,8 @@ class Container:
         if running or "exitCode" in record:
             return record
         if _held(self.folder / "alive"):
-            with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-                os.killpg(self._read("group"), signal.SIGKILL)
+            with suppress(FileNotFoundError):
+                runner.kill_session(self._read("session"))
             return record
         return record | _LOST
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from reconciler.cluster.local.container import Container
 from reconciler.cluster.local.lifecycle import has_ended, is_true, stamp, with_condition
 from reconciler.core.preview import place
-from reconciler.model import Manifest, Verdict
+from reconciler.model import Manifest, Placement, Verdict
 
 NODE = "local"
 _LABEL = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
@@ -40,24 +40,31 @@ def schedule(pods: Sequence[Manifest], node: Manifest, now: datetime) -> list[Ma
     """Return the unfinished pods as the scheduler leaves them: bound, or told why not, or asked to make room."""
     current = {_key(pod): pod for pod in pods if not has_ended(pod)}
     pending = [pod for pod in current.values() if not _bound(pod) and "deletionTimestamp" not in pod["metadata"]]
+    holders = {key: pod for key, pod in current.items() if _bound(pod) or "nominatedNodeName" in pod["status"]}
     for pod in sorted(pending, key=lambda pod: -pod["spec"]["priority"]):
-        if pod["status"].get("nominatedNodeName") and any(_makes_room(other, pod) for other in current.values()):
+        others = [other for key, other in holders.items() if key != _key(pod)]
+        if _key(pod) in holders and any(_makes_room(other, pod) for other in others):
             continue
-        others = [p for p in current.values() if p is not pod and (_bound(p) or "nominatedNodeName" in p["status"])]
         placement = place(pod["spec"], pod["spec"]["priority"], [node], others)
+        changed = {_key(pod): _placed(pod, placement, now)}
         for name in placement.victims:
             message = f"default-scheduler: preempting to accommodate a higher priority pod ({_key(pod)})"
             victim = terminate(current[name], now)
-            current[name] = _with(victim, now, "DisruptionTarget", "True", "PreemptionByScheduler", message)
-        if placement.verdict is Verdict.FITS:
-            status = {key: value for key, value in pod["status"].items() if key != "nominatedNodeName"}
-            bound = pod | {"spec": pod["spec"] | {"nodeName": NODE}, "status": status | {"startTime": stamp(now)}}
-            current[_key(pod)] = _with(bound, now, "PodScheduled", "True")
-        else:
-            nominated = {"nominatedNodeName": placement.node} if placement.node else {}
-            waiting = pod | {"status": pod["status"] | nominated}
-            current[_key(pod)] = _with(waiting, now, "PodScheduled", "False", "Unschedulable", placement.reason)
+            changed[name] = _with(victim, now, "DisruptionTarget", "True", "PreemptionByScheduler", message)
+        current |= changed
+        if placement.node:
+            holders |= changed
     return list(current.values())
+
+
+def _placed(pod: Manifest, placement: Placement, now: datetime) -> Manifest:
+    if placement.verdict is not Verdict.FITS:
+        nominated = {"nominatedNodeName": placement.node} if placement.node else {}
+        waiting = pod | {"status": pod["status"] | nominated}
+        return _with(waiting, now, "PodScheduled", "False", "Unschedulable", placement.reason)
+    status = {key: value for key, value in pod["status"].items() if key != "nominatedNodeName"}
+    bound = pod | {"spec": pod["spec"] | {"nodeName": NODE}, "status": status | {"startTime": stamp(now)}}
+    return _with(bound, now, "PodScheduled", "True")
 
 
 def _makes_room(other: Manifest, pod: Manifest) -> bool:
@@ -126,10 +133,9 @@ def command(pod: Manifest) -> tuple[list[str], dict[str, str]]:
 
 def _missing(source: Manifest) -> None:
     for key, reference in source.items():
-        if not (isinstance(reference, dict) and reference.get("optional")):
+        if isinstance(reference, dict) and not reference.get("optional"):
             what = key.removesuffix("Ref").removesuffix("Key").lower()
-            name = reference.get("name") if isinstance(reference, dict) else reference
-            raise _ConfigError(f'{what} "{name}" not found: the local cluster has no such thing')
+            raise _ConfigError(f'{what} "{reference.get("name")}" not found: the local cluster has no such thing')
 
 
 def _field(pod: Manifest, path: str) -> str:

@@ -73,10 +73,10 @@ def _start(folder: Path, spec: dict[str, Any]) -> subprocess.Popen[bytes]:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                process_group=0,
+                start_new_session=True,
                 pass_fds=[alive],
-                # the child says itself which group it leads: we may be killed before we could. There are no threads.
-                preexec_fn=lambda: write(folder / "group", os.getpid()),  # noqa: PLW1509
+                # the child says itself which session it leads: we may be killed before we could. There are no threads.
+                preexec_fn=lambda: write(folder / "session", os.getpid()),  # noqa: PLW1509
             )
     finally:
         os.close(alive)
@@ -88,20 +88,37 @@ def _wait(child: subprocess.Popen[bytes], wakeup: int) -> int:
     while child.poll() is None:
         if deadline is None and Path("stop").exists():
             deadline = time.monotonic() + json.loads(Path("stop").read_bytes())
-            _signal(child.pid, signal.SIGTERM)
+            child.terminate()  # as a kubelet: the first process alone
         remaining = None if deadline is None else deadline - time.monotonic()
         if remaining is not None and remaining <= 0:
-            _signal(child.pid, signal.SIGKILL)
+            kill_session(child.pid)
             remaining = None
         if select.select([wakeup], [], [], remaining)[0]:
             os.read(wakeup, 4096)
-    _signal(child.pid, signal.SIGKILL)  # what the command left behind ends with it, as in a container
+    kill_session(child.pid)  # what the command left behind ends with it, as in a container
     return child.returncode
 
 
-def _signal(group: int, number: signal.Signals) -> None:
+def kill_session(session: int) -> None:
+    """Kill all processes of a session, those too that are born meanwhile. They may be in many process groups."""
+    killed: set[int] = set()
+    while fresh := {process for process in _processes() if _session_of(process) == session} - killed:
+        for process in fresh:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
+        killed |= fresh
+
+
+def _processes() -> list[int]:
+    if Path("/proc/self").exists():
+        return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [int(word) for word in subprocess.check_output(["ps", "-A", "-o", "pid="]).split()]
+
+
+def _session_of(process: int) -> int | None:
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
+        return os.getsid(process)
+    return None
 
 
 def write(path: str | Path, value: object) -> None:

@@ -156,7 +156,7 @@ def test_a_wrong_priority_class_is_refused(api: Where, wrong: Manifest, message:
 def test_the_prefix_of_the_system_is_reserved(api: Where) -> None:
     system = api.priority_class("low") | {"metadata": {"name": "system-mine"}}
 
-    with pytest.raises(Invalid, match="reserved for system use"):
+    with pytest.raises(Invalid, match=r"metadata\.name: Forbidden: "):
         api.cluster.create(system, dry_run=True)
 
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 from reconciler.cluster.local import LocalCluster
 from reconciler.cluster.local.container import Container
 from reconciler.core.encoding import counts, job_form
+from reconciler.core.supervisor import container_command
 from reconciler.model import Manifest
 
 CAPACITY = {"cpu": "1", "memory": "1Gi", "pods": "10"}
@@ -112,6 +112,14 @@ def output(cluster: LocalCluster, pod: Manifest) -> str:
 def how_it_ended(pod: Manifest) -> Manifest:
     state: Manifest = pod["status"]["containerStatuses"][0]["state"]["terminated"]
     return state
+
+
+def has_ended(pid_file: Path) -> bool:
+    """Tell whether the process whose id a command wrote down is over; nobody may have reaped it yet."""
+    try:
+        return (Path("/proc") / pid_file.read_text().strip() / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def reason(cluster: LocalCluster, job: str) -> str | None:
@@ -207,11 +215,50 @@ def test_a_command_that_ignores_term_is_killed_after_its_grace_even_if_nobody_lo
     assert reason(machine.open(), "train-1") == "PodFailurePolicy"
 
 
+def test_the_grace_ends_for_all_processes_of_a_supervised_job(cluster: LocalCluster, tmp_path: Path) -> None:
+    """The supervisor gives the command a process group of its own; KILL finds that too."""
+    command, args = container_command(None, f"trap '' TERM; echo $$ > {tmp_path}/pid; echo started; sleep 60; sleep 60")
+    cluster.create(indexed_job("train-1", "", grace=1, command=command, args=args))
+    cluster.delete(running(cluster, "train-1"))
+    until(lambda: reason(cluster, "train-1"))
+
+    until(lambda: has_ended(tmp_path / "pid"))
+
+
+@pytest.mark.parametrize(
+    ("setup", "run", "code", "words"),
+    [
+        pytest.param(None, "echo $((6 * 7)) '$(HOME) $$'", 0, {"phase": "run", "exit_code": 0}, id="success"),
+        pytest.param("exit 4", "true", 219, {"phase": "setup", "exit_code": 4}, id="setup failed"),
+        pytest.param(None, "exit 217", 1, {"phase": "run", "exit_code": 217}, id="a code of ours"),
+    ],
+)
+def test_a_supervised_job_says_how_it_ended(
+    cluster: LocalCluster, setup: str | None, run: str, code: int, words: Manifest
+) -> None:
+    command, args = container_command(setup, run)
+    cluster.create(indexed_job("train-1", "", command=command, args=args))
+    pod = until(lambda: [pod for pod in cluster.list("Pod") if pod["status"]["phase"] in ("Succeeded", "Failed")])[0]
+
+    assert (how_it_ended(pod)["exitCode"], json.loads(how_it_ended(pod)["message"])) == (code, words)
+    assert output(cluster, pod) == ("" if code else "42 $(HOME) $$\n")
+
+
+def test_a_supervised_job_that_ends_well_when_told_to_stop_is_not_done(cluster: LocalCluster) -> None:
+    """It says 217, whatever its command said."""
+    command, args = container_command(None, "trap 'exit 0' TERM; echo started; sleep 60 & wait")
+    cluster.create(indexed_job("train-1", "", command=command, args=args))
+    cluster.delete(running(cluster, "train-1"))
+    (pod,) = pods_of(cluster, "train-1", "Failed")
+
+    assert how_it_ended(pod)["exitCode"] == 217
+
+
 def test_what_a_command_left_in_the_background_ends_with_it(cluster: LocalCluster, tmp_path: Path) -> None:
     cluster.create(indexed_job("train-1", f"sleep 300 & echo $$! > {tmp_path}/pid; exit 0"))
     pods_of(cluster, "train-1", "Succeeded")
 
-    until(lambda: not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists())
+    until(lambda: has_ended(tmp_path / "pid"))
 
 
 def test_a_command_that_cannot_be_started_is_a_failed_pod(cluster: LocalCluster) -> None:
@@ -251,13 +298,12 @@ def test_a_container_whose_runner_was_killed_is_lost_with_all_its_processes(mach
     pod = running(cluster, "train-1")
     os.kill(json.loads((machine.run_folder(pod) / "record.json").read_text())["pid"], signal.SIGKILL)
     (lost,) = pods_of(cluster, "train-1", "Failed")
-    left = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}")
-    left_running = left.exists() and "Z" not in (left / "stat").read_text().split()[2]
+    left_nothing = has_ended(tmp_path / "pid")
     machine.ahead = timedelta(seconds=15)
     pods_of(cluster, "train-1", "Failed", "Running")
 
     assert (how_it_ended(lost)["exitCode"], how_it_ended(lost)["reason"]) == (255, "ContainerStatusUnknown")
-    assert not left_running
+    assert left_nothing
     assert counts(cluster.get("Job", "train-1")).recoveries == 1
 
 
@@ -279,42 +325,33 @@ def test_passes_that_are_killed_at_any_moment_lose_nothing(machine: Machine, tmp
     cluster = machine.open()
     for number in range(5):
         cluster.create(indexed_job(f"train-{number}", f"echo {number} >> {tmp_path}/ran"))
-    deadline = time.monotonic() + 60
-    delay = 0.1
-    while not (machine.folder / "over").exists() and time.monotonic() < deadline:
+    for round_ in range(12):
         with subprocess.Popen([sys.executable, "-c", LOOK_FOR_EVER, str(machine.folder)]) as victim:
-            time.sleep(delay)
+            time.sleep(0.15 + round_ * 0.02)
             victim.kill()
-        delay = delay * 1.1 if delay < 0.6 else 0.1
-        with suppress(FileNotFoundError):
-            if len((tmp_path / "ran").read_text().split()) >= 5:
-                break
     until(lambda: all(reason(cluster, f"train-{number}") == "SuccessPolicy" for number in range(5)))
 
     assert sorted((tmp_path / "ran").read_text().split()) == list("01234")
 
 
-def test_an_urgent_job_takes_the_place_of_a_lesser_one_which_comes_back(cluster: LocalCluster, tmp_path: Path) -> None:
-    """The preempted pod ends in its grace, is gone, and counts as one recovery; its successor starts at once."""
+def test_who_takes_whose_place_is_said_on_both_sides(cluster: LocalCluster) -> None:
+    """There are no Events here, so the victim's condition names the other."""
     cluster.create(priority_class("urgent", 1000))
-    cluster.create(
-        indexed_job("train-1", f"[ -e {tmp_path}/again ] && exit 0; touch {tmp_path}/again; {WAITS_FOR_TERM}")
-    )
-    preempted = running(cluster, "train-1")
-    cluster.create(indexed_job("eval-1", "echo urgent", priority="urgent"))
-    (urgent,) = pods_of(cluster, "eval-1", "Pending")
-    asked = cluster.get("Pod", preempted["metadata"]["name"])
-    until(lambda: reason(cluster, "train-1"))
-    condition = next(c for c in asked["status"]["conditions"] if c["type"] == "DisruptionTarget")
-    waiting = next(c for c in urgent["status"]["conditions"] if c["type"] == "PodScheduled")
+    cluster.create(indexed_job("train-1", "trap 'sleep 0.5; exit 217' TERM; echo started; sleep 60 & wait"))
+    victim = running(cluster, "train-1")["metadata"]["name"]
+    cluster.create(indexed_job("eval-1", "true", priority="urgent"))
+    by_name = {pod["metadata"]["name"]: pod["status"] for pod in cluster.list("Pod")}
+    urgent = next(name for name in by_name if name.startswith("eval-1-0-"))
+    disrupted = next(c for c in by_name[victim]["conditions"] if c["type"] == "DisruptionTarget")
+    waiting = next(c for c in by_name[urgent]["conditions"] if c["type"] == "PodScheduled")
 
-    assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
-    assert f"a higher priority pod (default/{urgent['metadata']['name']})" in condition["message"]
-    assert (waiting["status"], waiting["reason"]) == ("False", "Unschedulable")
-    assert f"takes the place of default/{preempted['metadata']['name']} (priority 0)" in waiting["message"]
-    assert [reason(cluster, "eval-1"), reason(cluster, "train-1")] == ["SuccessPolicy", "SuccessPolicy"]
-    assert counts(cluster.get("Job", "train-1")).recoveries == 1
-    assert len(pods_of(cluster, "train-1", "Succeeded")) == 1
+    assert disrupted["message"] == (
+        f"default-scheduler: preempting to accommodate a higher priority pod (default/{urgent})"
+    )
+    assert by_name[urgent]["nominatedNodeName"] == "local"
+    assert (
+        waiting["message"] == f"takes the place of default/{victim} (priority 0) on local, after at most 5 s of grace"
+    )
 
 
 def test_a_job_that_does_not_fit_says_why(cluster: LocalCluster) -> None:

@@ -1,0 +1,327 @@
+"""A team as this product meets it: a repository with a remote, a cluster, and the `reconcile` command.
+
+`team` has each cluster in turn, this machine always and Kubernetes with its real node where it is there; `local_team`
+and `cluster_team` have one of them. All that a test sees comes from the command, from git or from kubectl.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from reconciler.cluster.local import LocalCluster, open_local_cluster
+
+if TYPE_CHECKING:
+    from control_plane import ControlPlane
+
+    from tests.conftest import Commit, Git, SimulatedNode
+
+SLOT = "example.com/slot"
+CAPACITY = f"cpu=2,memory=8Gi,{SLOT}=1"
+PATIENCE = 60.0  # seconds, for what takes a few on an idle machine
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended, and what it said."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed with `-o json`."""
+        assert self.stdout, self.stderr
+        return json.loads(self.stdout)
+
+    @property
+    def actions(self) -> list[tuple[str, str | None, str]]:
+        """Action, result and name of all that was more than kept."""
+        return [(a["action"], a["result"], a["name"]) for a in self.json["actions"] if a["action"] != "keep"]
+
+    def reason(self, name: str) -> str:
+        """Why the action on the object of that name is what it is."""
+        (action,) = [action for action in self.json["actions"] if action["name"] == name]
+        return str(action["reason"])
+
+
+@dataclass(frozen=True)
+class Team:
+    """A clone with its remote, and a cluster where the names of the team's PriorityClasses begin with `namespace`."""
+
+    folder: Path
+    remote: Path
+    namespace: str
+    environment: Mapping[str, str]
+    git: Git
+    write_and_commit: Commit
+    cluster: str | None = None
+    control_plane: ControlPlane | None = None
+    pod_config: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def status_branch(self) -> str:
+        """Where the status stands: this machine's is never pushed."""
+        return "job-status-local" if self.cluster == "local" else "job-status"
+
+    @property
+    def record(self) -> Path:
+        """The repository whose status branch counts."""
+        return self.folder if self.cluster == "local" else self.remote
+
+    def name(self, short: str) -> str:
+        """The full name of a PriorityClass."""
+        return f"{self.namespace}-{short}"
+
+    def task(
+        self,
+        run: str,
+        *,
+        priority: str | None = None,
+        slot: bool = False,
+        grace: int = 5,
+        controls: Mapping[str, str] | None = None,
+        limits: Mapping[str, str] | None = None,
+        recovery: Mapping[str, Any] | None = None,
+        **fields: Any,
+    ) -> str:
+        """Write a task file. With `slot` only one such job fits the node; `controls` are our own annotations."""
+        spec: dict[str, Any] = {"terminationGracePeriodSeconds": grace}
+        if priority:
+            spec["priorityClassName"] = self.name(priority)
+        if limits := {**(limits or {}), **({SLOT: "1"} if slot else {})}:
+            spec["containers"] = [{"resources": {"limits": dict(limits)}}]
+        kubernetes: dict[str, Any] = {"pod_config": {"spec": spec}}
+        if controls:
+            annotations = {f"job-reconciler/{key}": value for key, value in controls.items()}
+            kubernetes["custom_metadata"] = {"annotations": annotations}
+        resources: dict[str, Any] = {"cpus": 0.1, "memory": 0.1}
+        if recovery:
+            resources["job_recovery"] = dict(recovery)
+        task = {"resources": resources, "run": run, "config": {"kubernetes": kubernetes}, **fields}
+        return yaml.safe_dump(task, sort_keys=False)
+
+    def gated(self, job: str) -> str:
+        """Write a command that goes on until `open` is called for its job, so that no test depends on the time."""
+        return f"echo started\nuntil [ -e {self._gate(job)} ]; do sleep 0.1; done"
+
+    def open(self, job: str) -> None:
+        """Let the gated command of a job end with 0."""
+        if self.cluster == "local":
+            self._gate(job).touch()
+            return
+        (pod,) = [p for p in self.pods_of(job) if p["status"]["phase"] == "Running"]
+        self.kubectl("exec", pod["metadata"]["name"], "--container=main", "--", "touch", str(self._gate(job)))
+
+    def _gate(self, job: str) -> Path:
+        return (self.folder.parent if self.cluster == "local" else Path("/tmp")) / f"open-{job}"
+
+    def classes(self, *, default: str | None = None, **values: int) -> str:
+        """Write PriorityClasses: `classes(high=200, low=100, default="low")`."""
+        return "---\n".join(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "scheduling.k8s.io/v1",
+                    "kind": "PriorityClass",
+                    "metadata": {"name": self.name(short)},
+                    "value": value,
+                    "globalDefault": short == default,
+                },
+                sort_keys=False,
+            )
+            for short, value in values.items()
+        )
+
+    def commit(self, files: Mapping[str, str | bytes | None], message: str = "Change") -> str:
+        """Write files (None removes one), commit and push; return the commit."""
+        commit = self.write_and_commit(self.folder, files, message)
+        self.git(self.folder, "push", "--quiet", "origin", "HEAD")
+        return commit
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the command line, for those who start it themselves."""
+        cluster = ["--cluster", self.cluster] if self.cluster and arguments[:1] != ("validate",) else []
+        return [sys.executable, "-m", "reconciler", *arguments, *cluster]
+
+    def run(self, *arguments: str, **environment: str) -> Ran:
+        """Run `reconcile` in the clone, on this team's cluster."""
+        done = subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env={**os.environ, **self.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=2 * PATIENCE,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def reconcile(self, *arguments: str, **environment: str) -> Ran:
+        """Make one pass, and have its JSON."""
+        return self.run("--once", "-o", "json", *arguments, **environment)
+
+    def queue(self) -> dict[str, Any]:
+        """Return the jobs by name, as `reconcile queue` tells of them."""
+        return {job["job"]: job for job in self.run("queue", "-o", "json").json["jobs"]}
+
+    def states(self) -> dict[str, str]:
+        """Return the state of each job of the queue."""
+        return {name: job["state"] for name, job in self.queue().items()}
+
+    def document(self, job: str) -> Any:
+        """Return the status document of a job, as any YAML reader finds it on the status branch."""
+        return yaml.safe_load(self.show(f"jobs/{job}.yaml"))
+
+    def show(self, path: str) -> str:
+        """Return a file of the status branch."""
+        return self.git(self.record, "show", f"{self.status_branch}:{path}")
+
+    def status_commits(self) -> list[str]:
+        """Return the subjects of the status branch, the newest first."""
+        return self.git(self.record, "log", "--format=%s", self.status_branch).splitlines()
+
+    def until(self, condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+        """Wait for a true value, and return it."""
+        end = time.monotonic() + seconds
+        while not (value := condition()):
+            assert time.monotonic() < end, f"waited {seconds:.0f} s for {what}"
+            time.sleep(0.05)
+        return value
+
+    def reach(self, job: str, state: str, **fields: Any) -> Any:
+        """Make passes until a job's document says that, and return it."""
+        wanted = {"state": state, **fields}
+        seen: dict[str, Any] = {}
+
+        def reached() -> Any:
+            self.reconcile()
+            seen.update(self.document(job))
+            return seen if wanted.items() <= seen.items() else None
+
+        try:
+            return self.until(reached, f"{job} to be {wanted}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it is {seen}") from None
+
+    def log(self, job: str) -> str:
+        """Return what the newest run of a job printed; nothing if it has not begun."""
+        return self.run("logs", job).stdout
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl in this team's namespace."""
+        assert self.control_plane
+        return self.control_plane.kubectl(f"--namespace={self.namespace}", *arguments, stdin=stdin)
+
+    def get(self, kind: str, name: str = "") -> Any:
+        """Return an object as the API has it, or all of this namespace."""
+        assert self.control_plane
+        return self.control_plane.get(kind, name, namespace=self.namespace)
+
+    def pods_of(self, job: str) -> list[Any]:
+        """Return the pods of a job that the API has."""
+        selector = f"--selector=job-reconciler/job={job}"
+        return list(json.loads(self.kubectl("get", "pods", selector, "--output=json"))["items"])
+
+    def jobs(self) -> list[str]:
+        """Return the names of the Jobs that the cluster has of this team."""
+        return sorted(job["metadata"]["name"] for job in self.live("Job"))
+
+    def delete_job(self, run: str) -> None:
+        """Delete a Job behind the reconciler's back, and wait until it is gone."""
+        if self.control_plane:
+            self.kubectl("delete", "job", run)
+            return
+        with self._this_machine() as cluster:
+            cluster.delete(cluster.get("Job", run, namespace=self.namespace))
+
+    def live(self, kind: str) -> list[Any]:
+        """Return all objects of a kind that the cluster has of this team."""
+        if self.control_plane:
+            return list(self.get(kind))
+        with self._this_machine() as cluster:
+            return cluster.list(kind, namespace=self.namespace)
+
+    def _this_machine(self) -> closing[LocalCluster]:
+        return closing(open_local_cluster(self.environment))
+
+    def clone(self, name: str) -> Team:
+        """Return a colleague, with a clone of their own."""
+        folder = self.folder.parent / name
+        self.git(self.folder, "clone", "--quiet", str(self.remote), str(folder))
+        return replace(self, folder=folder)
+
+
+@dataclass(frozen=True)
+class Hiring:
+    """What a team is built of, wherever its cluster is."""
+
+    root: Path
+    git: Git
+    commit: Commit
+
+    def build(self, namespace: str, environment: Mapping[str, str], **where: Any) -> Team:
+        """Make a clone and its remote, with the settings that every test needs and no job."""
+        folder, remote = self.root / "repo", self.root / "remote.git"
+        self.git(self.root, "init", "--quiet", "--bare", "--initial-branch=main", str(remote))
+        self.git(self.root, "init", "--quiet", "--initial-branch=main", str(folder))
+        self.git(folder, "remote", "add", "origin", str(remote))
+        team = Team(folder, remote, namespace, environment, self.git, self.commit, **where)
+        team.commit({"reconciler.yaml": f"namespace: {namespace}\ndefault_image: local/bash:1\n"}, "Begin")
+        return team
+
+
+@pytest.fixture
+def hiring(tmp_path: Path, git: Git, commit: Commit) -> Hiring:
+    """Have what a team is built of."""
+    return Hiring(tmp_path, git, commit)
+
+
+@pytest.fixture
+def local_team(hiring: Hiring) -> Iterator[Team]:
+    """Build a team whose jobs run on this machine, on a pretend node with one slot. Afterwards nothing runs."""
+    home = hiring.root / "cluster"
+    environment = {"RECONCILER_LOCAL_HOME": str(home), "RECONCILER_LOCAL_CAPACITY": CAPACITY}
+    yield hiring.build(f"test-{uuid.uuid4().hex[:8]}", environment, cluster="local")
+    for pod in home.glob("pods/*"):
+        (pod / "stop").write_text("0")
+        with suppress(FileNotFoundError, ProcessLookupError):
+            runner = json.loads((pod / "record.json").read_text())
+            if "exitCode" not in runner:
+                os.kill(runner["pid"], signal.SIGTERM)  # wakes it: it reads `stop`
+
+
+@pytest.fixture
+def cluster_team(hiring: Hiring, control_plane: ControlPlane, namespace: str) -> Team:
+    """Build a team on Kubernetes. A test that uses it is marked `real`, or `kubelet` when its jobs have to run."""
+    environment = {"KUBECONFIG": str(control_plane.kubeconfig)}
+    return hiring.build(namespace, environment, control_plane=control_plane)
+
+
+@pytest.fixture
+def simulated_team(cluster_team: Team, simulated_node: SimulatedNode) -> Team:
+    """Build a team on Kubernetes whose jobs go to a node of its own, where annotations on a pod say how it ends."""
+    settings = {"kubernetes": {"pod_config": simulated_node.pod_config}}
+    cluster_team.commit({".sky.yaml": yaml.safe_dump(settings)}, "Choose the node")
+    return replace(cluster_team, pod_config=simulated_node.pod_config)
+
+
+@pytest.fixture(params=["local", pytest.param("kubernetes", marks=pytest.mark.kubelet)])
+def team(request: pytest.FixtureRequest) -> Team:
+    """Build a team on each cluster in turn, each with a node that has one slot."""
+    team: Team = request.getfixturevalue("local_team" if request.param == "local" else "cluster_team")
+    return team
