@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from reconciler.core.durations import parse_duration
 from reconciler.errors import UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -50,10 +50,10 @@ def duration(text: str | None, *, option: str) -> float | None:
     """Read `30s`, `5m`, `2h` or bare seconds. Raises UsageError for anything else."""
     if text is None:
         return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
-    if not match:
-        raise UsageError(f"{option}: {text!r} is no duration; write 30s, 5m, 2h or a number of seconds")
-    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
 
 
 def in_ci() -> bool:

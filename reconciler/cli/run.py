@@ -47,13 +47,14 @@ def run(
     options = Options(ref=ref, in_ci=in_ci(), **flags)
     looping = not (once or dry_run or wait)
     _check_combination(looping=looping, wait=wait, timeout=timeout, output=output, ref=ref)
+    patience, seconds = duration(timeout, option="--timeout"), duration(interval, option="--interval")
     with open_repository(repo) as repository, open_cluster(cluster, runs_jobs=not dry_run) as live:
         if looping:
-            _loop(repository, live, options, interval=duration(interval, option="--interval"))
+            _loop(repository, live, options, interval=seconds)
         if dry_run:
             report = plan(repository, live, options)
         elif wait:
-            report = _wait(repository, live, options, goal=wait, timeout=duration(timeout, option="--timeout"))
+            report = _wait(repository, live, options, goal=wait, timeout=patience)
         else:
             report = reconcile(repository, live, options)
     print_report(report, output)

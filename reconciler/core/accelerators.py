@@ -82,4 +82,4 @@ def _read(reader: Reader, path: FieldPath, name: Any, count: Any) -> tuple[str, 
     if problem:
         reader.error(path, "invalid-value", f"{field_name(path)}: {problem}")
         return None
-    return name, Decimal(str(count)).normalize()
+    return name, Decimal(str(count))

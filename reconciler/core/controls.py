@@ -53,13 +53,13 @@ def read_controls(reader: Reader, path: FieldPath, annotations: dict[str, Any]) 
     texts: dict[str, str] = {}
     for key, value in annotations.items():
         name, place = key.removeprefix(ANNOTATION_PREFIX), (*path, key)
-        if name == key or value is None:
+        if name == key:
             continue
         if name not in CONTROLS:
             names = [ANNOTATION_PREFIX + control for control in CONTROLS]
             message = f"there is no annotation {shown(key)}{did_you_mean(key, names)}"
             reader.error(place, "unknown-field", message)
-        elif reader.has_shape(place, value, Shape.TEXT, Shape.NUMBER, Shape.BOOLEAN):
+        elif value is not None and reader.has_shape(place, value, Shape.TEXT, Shape.NUMBER, Shape.BOOLEAN):
             texts[name] = reader.document.source(place) or ""
     return _Controls(reader, path, texts).read()
 

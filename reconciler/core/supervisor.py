@@ -31,7 +31,7 @@ fi
 __log=${JOB_TERMINATION_LOG:-/dev/termination-log}
 export JOB_ATTEMPT="${JOB_COMPLETION_INDEX:-0}"
 unset JOB_TERMINATION_LOG JOB_COMPLETION_INDEX
-__told= __late= __stopped= __group= __signalled=
+__told= __late= __stopped= __group= __signalled= __trapped=
 __code=0
 
 # Names begin with __ because a variable that the job has too would be changed for it.
@@ -47,6 +47,16 @@ record() {  # PHASE EXIT_CODE; never makes a file in /dev
 
 forward() {  # SIGNAL
   [[ $__group ]] && kill -s "$1" -- "-$__group" 2>/dev/null && __signalled=1
+}
+
+stop() {  # SIGNAL
+  __trapped=1 __told=1
+  forward "$1"
+}
+
+expire() {  # SIGNAL; not after stop, because a second signal could end what saves its state
+  __trapped=1
+  [[ $__told ]] || { __late=1; forward "$1"; }
 }
 
 group_alive() {  # a zombie is not alive: not every PID 1 reaps
@@ -75,10 +85,11 @@ phase() {  # NAME SCRIPT
   __group=$!
   set +m
   [[ ($__told || $__late) && ! $__signalled ]] && forward TERM  # told between the start and the line before
-  while
+  while  # a trap ends the wait, with a status that is not the phase's; bash remembers that one
+    __trapped=
     wait "$__group" 2>/dev/null
     __code=$?
-    kill -0 "$__group" 2>/dev/null  # it lives: a trap interrupted the wait
+    [[ $__trapped ]]
   do :; done
   __stopped=$__told
   if [[ $__told || $__late ]]; then
@@ -91,13 +102,13 @@ phase() {  # NAME SCRIPT
   record "$1" "$__code"
 }
 
-trap '__told=1; forward TERM' TERM
-trap '__told=1; forward INT' INT
-trap '__told=1; forward HUP' HUP
-trap '__told=1; forward QUIT' QUIT
+trap 'stop TERM' TERM
+trap 'stop INT' INT
+trap 'stop HUP' HUP
+trap 'stop QUIT' QUIT
 if [[ $3 ]]; then
-  trap '[[ $__told ]] || { __late=1; forward TERM; }' USR1  # a second TERM could end what saves its state
-  trap '[[ $__told ]] || forward KILL' USR2
+  trap 'expire TERM' USR1
+  trap 'expire KILL' USR2
   coproc __CLOCK {  # the pipe from this shell closes with it, and then read fails without the timeout's status
     read -rt "$3"
     (($? > 128)) && kill -s USR1 "$$" && read -rt 30

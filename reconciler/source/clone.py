@@ -36,7 +36,7 @@ def open_repository(place: str, cache: Path) -> Iterator[Repository]:
         return
     with _locked_folder(cache, url_hash(place)) as (folder, lock):
         _prepare(folder, lock, place)
-        with _Clone(folder, inherited=(lock,)) as clone:
+        with _Clone(folder, inherited=(lock,), env=_named(folder)) as clone:
             clone.fetch()
             yield clone
 
@@ -70,9 +70,14 @@ def _prepare(folder: Path, lock: int, url: str) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)  # the URL that it keeps may hold credentials
     for left_behind in folder.rglob("*.lock"):
         left_behind.unlink()
-    with Git(folder, inherited=(lock,)) as git:
+    with Git(folder, inherited=(lock,), env=_named(folder)) as git:
         git.run("init", "--quiet", "--bare", "--template=", ".")
         git.run("config", "remote.origin.url", url)
+
+
+def _named(folder: Path) -> dict[str, str]:
+    """Name the repository: with `safe.bareRepository` git doesn't find bare ones by itself."""
+    return {"GIT_DIR": str(folder)}
 
 
 class _Clone(Repository):
@@ -94,7 +99,11 @@ class _Clone(Repository):
         )
         head = self.run("ls-remote", "--symref", "--", "origin", "HEAD").decode("utf-8", "surrogateescape")
         if head.startswith("ref: refs/heads/"):
-            default = head.partition("\t")[0].removeprefix("ref: refs/heads/")
-            self.run("symbolic-ref", "HEAD", f"refs/remotes/origin/{default}")
+            self._point_head_to("refs/remotes/origin/" + head.partition("\t")[0].removeprefix("ref: refs/heads/"))
         self.run("-c", "gc.auto=6700", "-c", "gc.autoDetach=false", "gc", "--auto", "--quiet", timeout=_FETCH_TIMEOUT)
         self._just_fetched = True
+
+    def _point_head_to(self, ref: str) -> None:
+        """Write HEAD only when it changes: whoever watches it is woken by each write."""
+        if self.execute("symbolic-ref", "HEAD").stdout.decode("utf-8", "surrogateescape").strip() != ref:
+            self.run("symbolic-ref", "HEAD", ref)

@@ -34,8 +34,8 @@ def write_commit(repository: Repository, parent: str | None, changes: Mapping[st
 
 def _identity(repository: Repository, role: str) -> bytes:
     environment = {
-        f"GIT_{role}_NAME": os.environ.get(f"GIT_{role}_NAME", _NAME),
-        f"GIT_{role}_EMAIL": os.environ.get(f"GIT_{role}_EMAIL", _EMAIL),
+        f"GIT_{role}_NAME": os.environ.get(f"GIT_{role}_NAME") or _NAME,
+        f"GIT_{role}_EMAIL": os.environ.get(f"GIT_{role}_EMAIL") or _EMAIL,
         "TZ": "UTC0",
     }
     return repository.run("var", f"GIT_{role}_IDENT", env=environment).strip()

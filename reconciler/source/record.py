@@ -53,18 +53,9 @@ def read_record(
     return Record(tip, {path.decode(): data for path, data in read_blobs(repository, ours).items()})
 
 
-def status_remote(repository: Repository, remote: str) -> str:
-    """Return where the status branch is read: the remote, or its push URL where that leads to another repository."""
-    push_url = repository.config.get(f"remote.{remote}.pushurl")
-    url = repository.config.get(f"remote.{remote}.url")
-    if push_url is None or url is None or normalise_url(push_url) == normalise_url(url):
-        return remote
-    return push_url
-
-
 def _fetched(repository: Repository, branch: str, remote: str, refs: Mapping[str, str] | None) -> str | None:
     """Return the remote's tip once it is here. Between asking and fetching the branch may move: then ask again."""
-    place = status_remote(repository, remote)
+    place = _status_place(repository, remote)
     known = refs if place == remote else None
     problem = ""
     for _ in range(_TRIES):
@@ -88,10 +79,19 @@ def _fetched(repository: Repository, branch: str, remote: str, refs: Mapping[str
     raise SourceError(f"the status branch {branch} of {remote} can't be fetched: {problem}")
 
 
+def _status_place(repository: Repository, remote: str) -> str:
+    """Return where the status branch is read: the remote, or its push URL where that leads to another repository."""
+    push_url = repository.config.get(f"remote.{remote}.pushurl")
+    url = repository.config.get(f"remote.{remote}.url")
+    if push_url is None or url is None or normalise_url(push_url) == normalise_url(url):
+        return remote
+    return push_url
+
+
 def _refuse_source_branch(repository: Repository, branch: str, tip: str | None) -> None:
     """Refuse to take the jobs' own branch for the status branch: its files would be read as documents, and replaced."""
     head = repository.execute("rev-parse", "HEAD", "--symbolic-full-name", "HEAD").stdout
-    if {f"refs/heads/{branch}", tip} & set(head.decode("utf-8", "replace").splitlines()):
+    if {f"refs/heads/{branch}", tip} & set(head.decode("utf-8", "surrogateescape").split("\n")):
         raise SourceError(
             f"HEAD of {repository.folder} is on {branch!r}, which is to be the status branch: "
             "switch to the branch that holds jobs/, or choose another with --status-branch"

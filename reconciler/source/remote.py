@@ -36,8 +36,8 @@ _DEFAULT_PORTS = {"ssh": 22, "git": 9418, "http": 80, "https": 443}
 def ls_remote(repository: Repository, remote: str, *, timeout: float = 60.0) -> dict[str, str]:
     """Return the commit of each branch (`refs/heads/...`) of a remote. Raises SourceError if it can't be asked."""
     listing = repository.run("ls-remote", "--heads", "--", remote, timeout=timeout)
-    lines = listing.decode("utf-8", "surrogateescape").splitlines()
-    return {ref: commit for commit, _, ref in (line.partition("\t") for line in lines)}
+    lines = listing.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n")
+    return {ref: commit for commit, _, ref in (line.partition("\t") for line in lines) if ref}
 
 
 def source_tip(
@@ -143,7 +143,7 @@ def _local_tip(repository: Repository, source_branch: str | None) -> str:
 
 def _default_tip(repository: Repository, remote: str) -> str | None:
     listing = repository.run("ls-remote", "--", remote, "HEAD").decode("utf-8", "surrogateescape")
-    return next((line.partition("\t")[0] for line in listing.splitlines() if line.endswith("\tHEAD")), None)
+    return next((line.partition("\t")[0] for line in listing.split("\n") if line.endswith("\tHEAD")), None)
 
 
 def _names(refs: Mapping[str, str]) -> str:

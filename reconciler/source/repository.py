@@ -14,6 +14,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -47,6 +48,7 @@ _KEPT = re.compile(
     r"|CEILING_DIRECTORIES|DISCOVERY_ACROSS_FILESYSTEM|EDITOR|PAGER)"
 )
 _MESSAGE_LENGTH = 200
+_GRACE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +63,15 @@ class Completed:
 class Git:
     """Run git in one folder, which need not be a repository. A context manager: leaving it ends what still runs."""
 
-    def __init__(self, folder: Path, *, inherited: tuple[int, ...] = ()) -> None:
-        """Take the folder; `inherited` are file descriptors that every child keeps open as long as it lives."""
+    def __init__(self, folder: Path, *, inherited: tuple[int, ...] = (), env: Mapping[str, str] | None = None) -> None:
+        """Take the folder; every child gets `env`, and keeps the descriptors `inherited` open as long as it lives."""
         self.folder = folder
         self._inherited = inherited
         self._running: set[subprocess.Popen[bytes]] = set()
         self._environment = {
             **_ENVIRONMENT,
             "GIT_ALLOW_PROTOCOL": os.environ.get("GIT_ALLOW_PROTOCOL", _PROTOCOLS),
+            **(env or {}),
         }
 
     def __enter__(self) -> Self:
@@ -80,7 +83,7 @@ class Git:
     def close(self) -> None:
         """End the commands that other threads still wait for."""
         for process in tuple(self._running):
-            _kill(process)
+            _end(process)
 
     def run(
         self,
@@ -141,7 +144,7 @@ class Git:
         try:
             yield process
         finally:
-            _kill(process)
+            _end(process)
             process.wait()
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
@@ -157,19 +160,24 @@ class Repository(Git):
     they were on opening, the last value of each; it may hold credentials and is not to be shown.
     """
 
-    def __init__(self, path: Path | str, *, inherited: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, path: Path | str, *, inherited: tuple[int, ...] = (), env: Mapping[str, str] | None = None
+    ) -> None:
         """Find the repository. Raises SourceError when there is none, or when git doesn't trust it."""
         start = Path(path).absolute()
         if not start.is_dir():
             raise SourceError(f"{path}: no such folder; --repo names a folder of a git repository, or a URL")
-        super().__init__(start, inherited=inherited)
-        found = self.execute("rev-parse", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir")
-        if found.returncode:
+        super().__init__(start, inherited=inherited, env=env)
+        # In a bare repository, and inside .git, it fails at the last of these, and has said the others.
+        found = self.execute(
+            *("rev-parse", "--path-format=absolute", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
+        )
+        git_dir, _, others = os.fsdecode(found.stdout).partition("\n")
+        if not git_dir:
             raise SourceError(_not_opened(start, found.stderr))
-        git_dir, common_dir = os.fsdecode(found.stdout).splitlines()
+        common_dir, _, top = others.partition("\n")
         self.git_dir, self.common_dir = Path(git_dir), Path(common_dir)
-        top = self.execute("rev-parse", "--show-toplevel")  # fails in a bare repository and inside .git
-        self.work_tree = None if top.returncode else Path(os.fsdecode(top.stdout.removesuffix(b"\n")))
+        self.work_tree = Path(top.removesuffix("\n")) if top else None
         self.folder = self.work_tree or self.git_dir
         self.config = _settings(self.run("config", "--list", "-z"))
         if not {"GIT_SSH", "GIT_SSH_COMMAND"} & os.environ.keys() and "core.sshcommand" not in self.config:
@@ -185,8 +193,9 @@ class Repository(Git):
         return commit if found.returncode == 0 and commit.isalnum() else None  # `^name` gives `^commit`
 
     def has_commit(self, commit: str) -> bool:
-        """Tell whether the commit itself is here; a shallow clone lacks most."""
-        return self.execute("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
+        """Tell whether the commit itself is here; a shallow clone lacks most, and a partial one shall not fetch it."""
+        found = self.execute("cat-file", "-e", f"{commit}^{{commit}}", env={"GIT_NO_LAZY_FETCH": "1"})
+        return found.returncode == 0
 
     @property
     def shallow_commits(self) -> frozenset[str]:
@@ -239,7 +248,17 @@ def _without_inherited() -> list[str]:
     return ["env", *(word for name in dropped for word in ("-u", name))] if dropped else []
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command that still runs, and its children: politely first, so that git removes its lock files."""
     if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):  # another thread has seen it end
+            os.killpg(process.pid, signal.SIGTERM)
+            deadline = time.monotonic() + _GRACE
+            while time.monotonic() < deadline and not _has_ended(process):
+                time.sleep(0.01)
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Tell without reaping it: until then nobody else gets its number."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -24,7 +24,7 @@ import control_plane as control_plane_module  # noqa: E402
 from binaries import binaries_folder  # noqa: E402
 from control_plane import ControlPlane  # noqa: E402
 
-from tests.bench.measure import Cost, Row, cost_of, median  # noqa: E402
+from tests.bench.measure import Cost, Row, cost_of, middle, together  # noqa: E402
 from tests.bench.workload import OWNER, Workload, git  # noqa: E402
 
 ROUNDS = 7
@@ -76,17 +76,17 @@ def main() -> None:
 def _command_line(jobs: int) -> Iterator[Row]:
     """Measure what needs no cluster."""
     environ = _environ(None)
-    bare = median([cost_of([sys.executable, "-c", "pass"], environ=environ) for _ in range(10)])
-    shown = median([cost_of([*RECONCILE, "--help"], environ=environ) for _ in range(10)])
+    bare = middle([cost_of([sys.executable, "-c", "pass"], environ=environ) for _ in range(10)])
+    shown = middle([cost_of([*RECONCILE, "--help"], environ=environ) for _ in range(10)])
     text = f"{shown.seconds:.3f} s, an empty interpreter {bare.seconds:.3f} s"
     yield Row("reconcile --help", text, "0.2 s", shown.seconds <= 0.2)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         workload = Workload(Path(folder), 10 * jobs)
         workload.write()
         command = [*RECONCILE, "validate"]
-        cost = median([cost_of(command, environ=environ, folder=workload.clone, codes=ANY_RESULT) for _ in range(3)])
+        cost = middle([cost_of(command, environ=environ, folder=workload.clone, codes=ANY_RESULT) for _ in range(3)])
     budget = 3.0 * workload.jobs / 10_000
-    text = f"{cost.seconds:.2f} s, {cost.memory:.0f} MiB"
+    text = f"{cost}, {cost.memory:.0f} MiB"
     yield Row(f"validate of {workload.jobs} files", text, f"{budget:g} s", cost.seconds <= budget)
 
 
@@ -98,13 +98,12 @@ def _passes(bench: Bench, *, with_kubectl: bool) -> Iterator[Row]:
     passes, reads = zip(
         *((bench.reconcile("--once"), bench.script("bare_read.py", _clone(bench))) for _ in range(ROUNDS)), strict=True
     )
-    nothing, read = median(passes), median(reads)
+    nothing, read = middle(passes), middle(reads)
     yield _ratio(f"no-op pass over {jobs} jobs, to its bare reads", nothing, read, most=2.0)
     yield Row("  its memory", f"{nothing.memory:.0f} MiB", f"{few} MiB", nothing.memory <= few)
     manifests = _rendered(bench)
     bare = bench.script("bare_write.py", _in_namespace(bench, manifests, "bare"))
-    both = Cost(bare.seconds + read.seconds, bare.memory)
-    yield _ratio(f"first pass of {jobs} jobs, to bare creations and reads", first, both, most=1.25)
+    yield _ratio(f"first pass of {jobs} jobs, to bare creations and reads", first, together(bare, read), most=1.25)
     if with_kubectl:
         created = bench.kubectl("create", "-f", _in_namespace(bench, manifests, "created"))
         yield _ratio(f"kubectl create of {jobs} jobs, to the first pass", created, first, least=2.0)
@@ -118,7 +117,7 @@ def _ratio(what: str, cost: Cost, reference: Cost, *, most: float | None = None,
     ratio = cost.seconds / reference.seconds
     budget = f"at most {most:g}" if most else f"at least {least:g}"
     kept = ratio <= most if most else ratio >= (least or 0)
-    return Row(what, f"{cost.seconds:.2f} s / {reference.seconds:.2f} s = {ratio:.2f}", budget, kept)
+    return Row(what, f"{cost} / {reference} = {ratio:.2f}", budget, kept)
 
 
 def _settle(bench: Bench) -> None:

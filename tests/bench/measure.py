@@ -14,10 +14,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one process took: seconds of wall time, and the most memory it ever had, in MiB."""
+    """What one process took: wall time and CPU time (its children's too) in seconds, its peak memory in MiB."""
 
     seconds: float
+    cpu: float
     memory: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.2f} s (CPU {self.cpu:.2f} s)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,14 @@ def cost_of(
             output.seek(0)
             said = output.read()[-2000:].decode(errors="replace")
             raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{said}")
-    return Cost(seconds, usage.ru_maxrss / 1024)
+    return Cost(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def median(costs: Sequence[Cost]) -> Cost:
-    """Return the middle of each measure."""
-    return Cost(statistics.median(c.seconds for c in costs), statistics.median(c.memory for c in costs))
+def middle(costs: Sequence[Cost]) -> Cost:
+    """Return the median of each measure."""
+    return Cost(*(statistics.median(getattr(cost, name) for cost in costs) for name in Cost.__slots__))
+
+
+def together(*costs: Cost) -> Cost:
+    """Return what processes take that run one after the other."""
+    return Cost(sum(c.seconds for c in costs), sum(c.cpu for c in costs), max(c.memory for c in costs))

@@ -272,7 +272,7 @@ POD_CONFIG = [
 
 # annotation below job-reconciler/, its value, code, part of the message
 ANNOTATIONS = [
-    ("timout", "1h", "unknown-field", "did you mean job-reconciler/timeout?"),
+    ("timout", "", "unknown-field", "did you mean job-reconciler/timeout?"),
     ("suspend", "'yes'", "invalid-value", "must be true or false, not 'yes'"),
     ("on-change", "recreate", "invalid-value", "must be replace or wait, not 'recreate'"),
     ("timeout", "soon", "invalid-value", "must be a duration from 1s on"),

@@ -13,7 +13,7 @@ PROBLEM = {
     "code": "invalid-value",
     "path": "jobs/broken.yaml",
     "line": 3,
-    "column": 9,
+    "column": 3,
     "field": "resources.cpus",
 }
 

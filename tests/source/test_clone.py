@@ -128,6 +128,16 @@ def test_two_processes_have_two_clones_and_later_ones_use_them_again(remote: Pat
         assert third.folder == first.folder
 
 
+def test_a_clone_is_opened_where_git_is_told_to_find_no_bare_repository(
+    remote: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"COUNT": "1", "KEY_0": "safe.bareRepository", "VALUE_0": "explicit"}.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+
+    with open_repository(f"file://{remote}", cache) as repository:
+        assert read_revision(repository).branch == "main"
+
+
 def test_other_users_cannot_read_the_url(remote: Path, cache: Path) -> None:
     """It may hold a token."""
     with open_repository(f"file://{remote}", cache) as repository:

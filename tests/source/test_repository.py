@@ -209,7 +209,7 @@ def test_closing_ends_what_another_thread_waits_for(
         process = pid()
     waiting.join(10)
 
-    assert ended == [-9]
+    assert ended == [-15]
     assert _ends(process)
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import SourceError
+from reconciler.source.clone import open_repository
 from reconciler.source.publish import publish
 from reconciler.source.repository import Repository
+from reconciler.source.revision import read_revision
 from reconciler.source.watch import watch_commits, watch_files
 
 Git = Callable[..., str]
@@ -143,6 +145,19 @@ def test_wakes_while_the_remote_cannot_be_asked(work: Path, remote: Path, start:
     wakes.wait()
 
     assert wakes.count(4 * AFTERMATH) == 0
+
+
+def test_a_clone_that_is_read_does_not_wake_its_own_watch(remote: Path, tmp_path: Path) -> None:
+    """A pass fetches, and would otherwise follow itself for ever."""
+    stop = threading.Event()
+    with open_repository(f"file://{remote}", tmp_path / "cache") as clone:
+        wakes = Wakes(watch_commits(clone, remote="origin", status_branch="x", interval=0.3, stop=stop))
+        for _ in range(3):
+            read_revision(clone)
+
+        assert wakes.count() == 0
+        stop.set()
+        wakes.join()
 
 
 def test_what_cannot_be_watched_is_an_error(work: Path) -> None:

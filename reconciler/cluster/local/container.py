@@ -54,10 +54,13 @@ class Container:
             subprocess.run(["/bin/sh", "-c", script, "sh", *arguments], cwd="/", start_new_session=True, check=True)
 
     def _stop(self, grace: int) -> None:
-        if not (self.folder / "stop").exists():
-            runner.write(self.folder / "stop", grace)
-        if _held(self.folder / "lock") and self._started():
-            os.kill(self._read("record.json")["pid"], signal.SIGTERM)  # only wakes it: it reads `stop`
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended, or is gone altogether, meanwhile
+            if not (self.folder / "stop").exists():
+                runner.write(self.folder / "stop", grace)
+            if _held(self.folder / "lock") and self._started():
+                record = self._read("record.json")
+                if "exitCode" not in record:
+                    os.kill(record["pid"], signal.SIGTERM)  # only wakes the runner: it reads `stop`
 
     def look(self) -> dict[str, Any] | None:
         """Return the runner's record, with `exitCode` once all is over. None before it began; {} if it never will.

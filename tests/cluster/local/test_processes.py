@@ -325,9 +325,9 @@ def test_passes_that_are_killed_at_any_moment_lose_nothing(machine: Machine, tmp
     cluster = machine.open()
     for number in range(5):
         cluster.create(indexed_job(f"train-{number}", f"echo {number} >> {tmp_path}/ran"))
-    for round_ in range(12):
+    for round_ in range(6):
         with subprocess.Popen([sys.executable, "-c", LOOK_FOR_EVER, str(machine.folder)]) as victim:
-            time.sleep(0.15 + round_ * 0.02)
+            time.sleep(0.15 + round_ * 0.04)
             victim.kill()
     until(lambda: all(reason(cluster, f"train-{number}") == "SuccessPolicy" for number in range(5)))
 
