@@ -59,7 +59,7 @@ def place(pod_spec: Manifest, priority: int, nodes: Sequence[Manifest], pods: Se
 
     `pods` are those of all namespaces without the one in question; ended and unbound ones don't count. What admission
     fills in, `preemptionPolicy` above all, is read from `pod_spec`: put it there before. To place several pods on the
-    same cluster, call `survey` once and `place_in` for each.
+    same cluster, call `survey` once, then `place_in` and `with_placement` for each.
     """
     return place_in(survey(nodes, pods), pod_spec, priority)
 
@@ -77,6 +77,20 @@ def survey(nodes: Sequence[Manifest], pods: Iterable[Manifest]) -> tuple[Room, .
         elif not node and (node := status.get("nominatedNodeName")) in nominated:
             nominated[node].append(_occupant(pod, status))
     return tuple(_room(node, bound[node["metadata"]["name"]], nominated[node["metadata"]["name"]]) for node in nodes)
+
+
+def with_placement(rooms: Sequence[Room], placement: Placement, pod: Manifest) -> tuple[Room, ...]:
+    """Return the nodes as they are once the pod has its place and the victims are gone; unchanged if it has none."""
+    return tuple(
+        room
+        if room.name != placement.node
+        else _room(
+            room.node,
+            [*(o for o in room.bound if o.name not in placement.victims), _occupant(pod, {})],
+            room.nominated,
+        )
+        for room in rooms
+    )
 
 
 def _room(node: Manifest, bound: Sequence[Occupant], nominated: Sequence[Occupant]) -> Room:

@@ -23,6 +23,10 @@ The codes have their names, and their meaning for the Job, in `core.encoding`.
 from __future__ import annotations
 
 SUPERVISOR = r"""
+# Names begin with __ because a variable that the job has too would be changed for it.
+__told= __late= __stopped= __group= __signalled= __trapped=
+__code=0
+trap '__told=1' TERM INT HUP QUIT  # until there is something to pass them on to
 if ((BASH_VERSINFO[0] < 4)); then
   printf 'job supervisor: needs bash 4 or newer, found %s\n' "$BASH_VERSION" >&2
   exit 219
@@ -31,10 +35,7 @@ fi
 __log=${JOB_TERMINATION_LOG:-/dev/termination-log}
 export JOB_ATTEMPT="${JOB_COMPLETION_INDEX:-0}"
 unset JOB_TERMINATION_LOG JOB_COMPLETION_INDEX
-__told= __late= __stopped= __group= __signalled= __trapped=
-__code=0
 
-# Names begin with __ because a variable that the job has too would be changed for it.
 # One line, so that bash's messages number the lines of the script right.
 __prelude='[ -f ~/.bashrc ] && . ~/.bashrc; set -a; '
 __prelude+='type -P conda >/dev/null && . "$(conda info --base 2>/dev/null)/etc/profile.d/conda.sh" >/dev/null 2>&1; '

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reconciler.cluster.interface import Cluster
-from reconciler.core.preview import place
+from reconciler.core.preview import place_in, survey, with_placement
+from reconciler.engine.read import UNFINISHED_PODS
 from reconciler.errors import ClusterError
 from reconciler.model import Action, Manifest, Verb, Verdict
-
-UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +34,20 @@ def preview_jobs(cluster: Cluster, actions: Sequence[Action]) -> tuple[list[Prev
     if not jobs:
         return [], []
     try:
-        nodes, pods = cluster.list("Node"), cluster.list("Pod", fields=UNFINISHED)
+        nodes, pods = cluster.list("Node"), cluster.list("Pod", fields=UNFINISHED_PODS)
         live_classes = cluster.list("PriorityClass")
     except ClusterError as error:
         return [], [f"no preview of preemption: {error}"]
     classes = _classes_after(live_classes, actions)
+    rooms = survey(nodes, pods)
     previews = []
     for name, manifest in jobs:
         template = manifest["spec"]["template"]["spec"]
         priority, policy = _priority(template.get("priorityClassName"), classes)
-        placement = place({"preemptionPolicy": policy, **template}, priority, nodes, pods)
+        spec = {"preemptionPolicy": policy, **template, "priority": priority}
+        placement = place_in(rooms, spec, priority)
         previews.append(Preview(name, placement.verdict, placement.victims, placement.reason))
-        pods = _after(pods, placement.victims, manifest, placement.node, priority)
+        rooms = with_placement(rooms, placement, {"metadata": manifest["metadata"], "spec": spec})
     return previews, []
 
 
@@ -66,16 +67,3 @@ def _priority(name: str | None, classes: dict[str, Manifest]) -> tuple[int, str]
     if manifest is None:
         return 0, "PreemptLowerPriority"
     return int(manifest["value"]), manifest.get("preemptionPolicy", "PreemptLowerPriority")
-
-
-def _after(
-    pods: Sequence[Manifest], victims: Sequence[str], manifest: Manifest, node: str | None, priority: int
-) -> list[Manifest]:
-    """Return the pods as they are once this job has its place: the next one is judged against that."""
-    gone = set(victims)
-    left = [pod for pod in pods if f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}" not in gone]
-    if node is None:
-        return left
-    metadata = {"namespace": manifest["metadata"]["namespace"], "name": f"{manifest['metadata']['name']}-0"}
-    spec = {**manifest["spec"]["template"]["spec"], "nodeName": node, "priority": priority}
-    return [*left, {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}]

@@ -142,6 +142,7 @@ def _refusal(branch: str, remote: str | None, failure: _Failure) -> str:
     advice = {
         _Kind.FINAL: "allow this account to write to that branch, or choose another with --status-branch",
         _Kind.UNREACHABLE: "the next pass tries again",
-        _Kind.RACE: "others were faster in 20 tries, or a lock file was left behind; the next pass tries again",
+        _Kind.RACE: f"in {_Kind.RACE.value} tries others were faster, or a lock file was left behind; "
+        "the next pass tries again",
     }
     return f"the status was not delivered to {place}: {failure.text}; {advice[failure.kind]}"

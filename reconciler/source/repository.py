@@ -1,7 +1,7 @@
 """Run git on one repository: the only module that imports GitPython.
 
-GitPython finds git and starts it. Nothing above the command line is used, because there a rejected push returns
-normally, a commit runs the user's hooks, and objects that were read keep children alive.
+GitPython finds git (2.30 or newer) and starts it. Nothing above the command line is used, because there a rejected
+push returns normally, a commit runs the user's hooks, and objects that were read keep children alive.
 
 Every command runs with a deadline, in a session of its own (so that nothing can ask at the terminal), without the
 user's hooks, without optional locks and without the GIT_* variables that would lead it to another repository.
@@ -98,7 +98,7 @@ class Git:
         """
         completed = self.execute(*arguments, input=input, timeout=timeout, env=env)
         if completed.returncode:
-            raise SourceError(f"git {arguments[0]}: {error_line(completed.stderr)} ({self.folder})")
+            raise SourceError(f"git {_command(arguments)}: {error_line(completed.stderr)} ({self.folder})")
         return completed.stdout
 
     def execute(
@@ -113,7 +113,8 @@ class Git:
             try:
                 stdout, stderr = process.communicate(input, timeout)
             except subprocess.TimeoutExpired:
-                raise SourceError(f"git {arguments[0]}: no answer within {timeout:g} s ({self.folder})") from None
+                late = f"git {_command(arguments)}: no answer within {timeout:g} s ({self.folder})"
+                raise SourceError(late) from None
         return Completed(process.returncode, stdout, _readable(stderr))
 
     @contextlib.contextmanager
@@ -169,14 +170,12 @@ class Repository(Git):
             raise SourceError(f"{path}: no such folder; --repo names a folder of a git repository, or a URL")
         super().__init__(start, inherited=inherited, env=env)
         # In a bare repository, and inside .git, it fails at the last of these, and has said the others.
-        found = self.execute(
-            *("rev-parse", "--path-format=absolute", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
-        )
+        found = self.execute("rev-parse", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
         git_dir, _, others = os.fsdecode(found.stdout).partition("\n")
         if not git_dir:
             raise SourceError(_not_opened(start, found.stderr))
         common_dir, _, top = others.partition("\n")
-        self.git_dir, self.common_dir = Path(git_dir), Path(common_dir)
+        self.git_dir, self.common_dir = Path(git_dir), (start / common_dir).resolve()
         self.work_tree = Path(top.removesuffix("\n")) if top else None
         self.folder = self.work_tree or self.git_dir
         self.config = _settings(self.run("config", "--list", "-z"))
@@ -240,6 +239,13 @@ def _not_opened(start: Path, stderr: str) -> str:
 def _settings(listing: bytes) -> dict[str, str]:
     pairs = (entry.partition("\n") for entry in listing.decode("utf-8", "surrogateescape").split("\0") if entry)
     return {key: value for key, _, value in pairs}
+
+
+def _command(arguments: tuple[str, ...]) -> str:
+    """Name the command behind the settings that come before it."""
+    while arguments[0] == "-c":
+        arguments = arguments[2:]
+    return arguments[0]
 
 
 def _without_inherited() -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from reconciler.core.yaml import MAX_BYTES
 from reconciler.errors import SourceError
 from reconciler.model import Problem, Severity
 from reconciler.source.objects import SUBMODULE, SYMLINK, Entry, list_tree, printable, read_blobs
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 FOLDERS = ("jobs", "priorities")
 SETTINGS = (".sky.yaml", "reconciler.yaml")
-MAX_FILE_BYTES = 1 << 20
 _SUFFIXES = (".yaml", ".yml")
+_KINDS = {SYMLINK: "symbolic link", SUBMODULE: "submodule"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,7 @@ def _locate(repository: Repository, ref: str | None) -> tuple[str, str | None, s
 
 def _full_name(repository: Repository, name: str) -> str:
     found = repository.execute("rev-parse", "--symbolic-full-name", "--end-of-options", name)
+    # NB: git 2.39 repeats the option.
     return found.stdout.decode("utf-8", "backslashreplace").strip().removeprefix("--end-of-options\n")
 
 
@@ -140,9 +142,6 @@ def _remote_of(config: Mapping[str, str], branch: str | None) -> str | None:
 
 def _names_remote(key: str) -> bool:
     return key.startswith("remote.") and key.endswith(".url")
-
-
-_KINDS = {SYMLINK: "symbolic link", SUBMODULE: "submodule"}
 
 
 def _problem(path: bytes, kind: str, size: int) -> Problem | None:
@@ -163,8 +162,8 @@ def _problem(path: bytes, kind: str, size: int) -> Problem | None:
         return None
     if name.encode() != path:
         return _error("file-name", name, "has a name that is not printable UTF-8: rename it")
-    if size > MAX_FILE_BYTES:
-        return _error("too-large", name, f"has {size} bytes, more than the {MAX_FILE_BYTES} that are read")
+    if size > MAX_BYTES:
+        return _error("too-large", name, f"has {size} bytes, more than the {MAX_BYTES} that are read")
     return None
 
 
@@ -187,29 +186,30 @@ def _last_changes(repository: Repository, commit: str, entries: list[Entry]) -> 
     horizon = repository.shallow_commits
     for limit in (100, 5_000, -1):
         history = _history(repository, commit, limit) if missing else []
-        for changed_by, path, sha in history:
-            if missing.get(path) == sha:
+        for changed_by, blobs in history:
+            for path in [path for path in blobs if missing.get(path) == blobs[path]]:
                 del missing[path]
                 if changed_by not in horizon:  # where history ends, everything looks new
                     found[path.decode()] = changed_by
-        if len({changed_by for changed_by, _, _ in history}) < limit:
+        if len(history) < limit:
             break
     return found
 
 
-def _history(repository: Repository, commit: str, limit: int) -> list[tuple[str, bytes, str]]:
-    """Return commit, path and new blob of each change, newest first; of a merge only what no parent had."""
+def _history(repository: Repository, commit: str, limit: int) -> list[tuple[str, dict[bytes, str]]]:
+    """Return each commit with the blobs that it made, newest first; of a merge only what no parent had."""
     log = repository.run(
         *("log", f"--max-count={limit}", "--format=%H", "-z", "--raw", "-c", "--no-abbrev", "--root", "--no-renames"),
         *("--no-ext-diff", "--no-color", "--end-of-options", commit, "--", *FOLDERS, *SETTINGS),
     )
-    changes, changed_by, tokens = [], "", iter(log.split(b"\0"))
+    history: list[tuple[str, dict[bytes, str]]] = []
+    tokens = iter(log.split(b"\0"))
     for token in tokens:
         if token.lstrip(b"\n").startswith(b":"):
-            changes.append((changed_by, next(tokens), token.split(b" ")[-2].decode()))
+            history[-1][1][next(tokens)] = token.split(b" ")[-2].decode()
         elif token:
-            changed_by = token.decode()
-    return changes
+            history.append((token.decode(), {}))
+    return history
 
 
 def _dirty(repository: Repository) -> tuple[str, ...]:
@@ -253,4 +253,4 @@ def _kind(mode: int) -> str:
 
 def _read_regular(path: str) -> bytes:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-        return file.read(MAX_FILE_BYTES + 1)
+        return file.read(MAX_BYTES + 1)

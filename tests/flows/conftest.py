@@ -241,13 +241,13 @@ class Team:
         """Return the names of the Jobs that the cluster has of this team."""
         return sorted(job["metadata"]["name"] for job in self.live("Job"))
 
-    def delete_job(self, run: str) -> None:
-        """Delete a Job behind the reconciler's back, and wait until it is gone."""
+    def delete(self, kind: str, name: str) -> None:
+        """Delete an object behind the reconciler's back, and wait until it is gone."""
         if self.control_plane:
-            self.kubectl("delete", "job", run)
+            self.kubectl("delete", kind, name)
             return
         with self._this_machine() as cluster:
-            cluster.delete(cluster.get("Job", run, namespace=self.namespace))
+            cluster.delete(cluster.get(kind, name, namespace=self.namespace))
 
     def live(self, kind: str) -> list[Any]:
         """Return all objects of a kind that the cluster has of this team."""

@@ -425,7 +425,7 @@ def test_a_lock_that_stays_ends_in_an_error_and_is_not_removed(
     lock.touch()
     tries = _Tries()
 
-    with pytest.raises(PublishError, match="others were faster in 20 tries, or a lock file was left behind"):
+    with pytest.raises(PublishError, match="in 20 tries others were faster, or a lock file was left behind"):
         _publish(work, tries, remote=place)
 
     assert tries.count == 20

@@ -328,17 +328,26 @@ def _changed_in_a_merge(folder: Path, git: Git, commit: Commit) -> dict[str, str
 
 
 def _long_history(folder: Path, git: Git, commit: Commit) -> dict[str, str]:
+    """Long enough to be read in two rounds, with merges of two changes that make none themselves."""
     first = commit(folder, {"jobs/a.yaml": "1"})
-    stream = [
-        f"commit refs/heads/main\ncommitter x <x@y> {1_800_000_000 + n} +0000\ndata 1\nx\n"
-        + (f"from {first}\n" if n == 0 else "")
-        + f"M 100644 inline jobs/b.yaml\ndata 3\n{n:03}\n"
-        for n in range(150)
-    ]
-    (folder / "stream").write_text("\n".join(stream))
+    stream = []
+
+    def add(branch: str, number: int, origin: str, change: str) -> None:
+        date = f"{1_800_000_000 + number} +0000"
+        stream.append(
+            f"commit refs/heads/{branch}\nmark :{number}\ncommitter x <x@y> {date}\ndata 1\nx\n{origin}{change}\n"
+        )
+
+    for number in range(1, 180, 3):
+        base = first if number == 1 else f":{number - 1}"
+        b, c = (f"M 100644 inline jobs/{name}.yaml\ndata 3\n{number:03}\n" for name in "bc")
+        add("side", number, f"from {base}\n", b)
+        add("main", number + 1, f"from {base}\n", c)
+        add("main", number + 2, f"from :{number + 1}\nmerge :{number}\n", b)
+    (folder / "stream").write_text("".join(stream))
     git(folder, "config", "alias.import", "!git fast-import --quiet < stream")
     git(folder, "import")
-    return {"a": first, "b": git(folder, "rev-parse", "HEAD")}
+    return {"a": first, "b": git(folder, "rev-parse", "side"), "c": git(folder, "rev-parse", "main^1")}
 
 
 STORIES = [_linear, _restored, _merged, _kept_by_a_merge, _changed_in_a_merge, _long_history]

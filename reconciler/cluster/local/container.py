@@ -20,6 +20,7 @@ from reconciler.cluster.local import runner
 
 _LOST = {"exitCode": 255, "reason": "ContainerStatusUnknown", "message": "its process disappeared without a word"}
 _LONGEST_MESSAGE = 4096
+_TIME_TO_START = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +44,29 @@ class Container:
 
     def pursue(self, grace: int | None) -> None:
         """See to it that it runs, or, with the `grace` of a pod that is being deleted, that it ends. Often repeated."""
-        if not self.prepared:
-            return
-        if grace is not None:
-            self._stop(grace)
-        elif not (self._started() or _held(self.folder / "lock")):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended, or is gone altogether, meanwhile
+            if self.prepared and grace is not None:
+                self._stop(grace)
+            elif self.prepared and not self._started() and not _held(self.folder / "lock"):
+                self._start()
+
+    def _start(self) -> None:
+        """Ask for a runner, and again when it was not there in time: it may have been killed before it could begin."""
+        asked = self.folder / "asked"
+        if not asked.exists() or abs(time.time() - asked.stat().st_mtime) > _TIME_TO_START:
+            asked.touch()
             # the shell leaves at once, so that a loop that lives for weeks collects no zombies
             arguments = [sys.executable, "-I", "-S", runner.__file__, str(self.folder)]
             script = '"$@" </dev/null >/dev/null 2>&1 &'
             subprocess.run(["/bin/sh", "-c", script, "sh", *arguments], cwd="/", start_new_session=True, check=True)
 
     def _stop(self, grace: int) -> None:
-        with suppress(FileNotFoundError, ProcessLookupError):  # it ended, or is gone altogether, meanwhile
-            if not (self.folder / "stop").exists():
-                runner.write(self.folder / "stop", grace)
-            if _held(self.folder / "lock") and self._started():
-                record = self._read("record.json")
-                if "exitCode" not in record:
-                    os.kill(record["pid"], signal.SIGTERM)  # only wakes the runner: it reads `stop`
+        if not (self.folder / "stop").exists():
+            runner.write(self.folder / "stop", grace)
+        if _held(self.folder / "lock") and self._started():
+            record = self._read("record.json")
+            if "exitCode" not in record:
+                os.kill(record["pid"], signal.SIGTERM)  # only wakes the runner: it reads `stop`
 
     def look(self) -> dict[str, Any] | None:
         """Return the runner's record, with `exitCode` once all is over. None before it began; {} if it never will.
