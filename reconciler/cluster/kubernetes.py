@@ -155,11 +155,13 @@ class KubernetesCluster:
         self._transport.close()
 
     def _pages(self, kind: str, namespace: str | None, query: Mapping[str, str]) -> Iterator[Sequence[Manifest]]:
-        """Yield a list's pages. Items come without apiVersion and kind, so they are added."""
+        """Yield a list's pages. Items come without apiVersion and kind, and with a third of them in managedFields."""
         head = {"apiVersion": KINDS[kind].api_version, "kind": kind}
         place: dict[str, str] = {}
         while True:
             page = self._page(kind, namespace, {**query, **place, "limit": str(_PAGE)})
+            for item in page["items"] or ():
+                item["metadata"].pop("managedFields", None)
             yield [{**head, **item} for item in page["items"] or ()]
             if not page["metadata"].get("continue"):
                 return

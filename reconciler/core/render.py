@@ -21,6 +21,7 @@ from reconciler.core.encoding import job_form
 from reconciler.core.merged_pod import check_merged_pod
 from reconciler.core.pod_layers import check_layers, custom_metadata_layers, pod_config_layers
 from reconciler.core.rendered_pod import rendered_pod, variables
+from reconciler.core.supervisor import GRACE_VARIABLE
 from reconciler.model import (
     ANNOTATION_PREFIX,
     COMMIT,
@@ -42,6 +43,7 @@ from reconciler.model import (
 ABOUT = ANNOTATION_PREFIX + "about"
 ORIGINAL_NAME = ANNOTATION_PREFIX + "original-name"
 PRIORITY_CLASS_ANNOTATION = "skypilot-priority-class"
+DEFAULT_GRACE = 30  # seconds, Kubernetes' own
 
 _NOT_HASHED = frozenset({RENDER_HASH, COMMIT, FILE, SITE_HASH})
 
@@ -120,11 +122,12 @@ def _pod_metadata(
 def _pod_spec(task: Task, merged: Manifest, own: list[Manifest], priority_class: str | None) -> Manifest:
     """Put what is the run's own over the merged spec."""
     spec: Manifest = _without_nulls(merged)
-    names = {variable["name"] for variable in own}
+    grace = {"name": GRACE_VARIABLE, "value": str(spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE))}
+    names = {variable["name"] for variable in (*own, grace)}
     for container in spec["containers"]:
         if container["name"] == MAIN_CONTAINER:
             others = [variable for variable in container.get("env", []) if variable.get("name") not in names]
-            container["env"] = [*others, *own]
+            container["env"] = [*others, *own, grace]
     if not merged.keys() & {"automountServiceAccountToken", "serviceAccountName", "serviceAccount"}:
         spec["automountServiceAccountToken"] = False
     spec.pop("priorityClassName", None)

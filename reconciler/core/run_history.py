@@ -17,9 +17,9 @@ AttemptEntry = dict[str, str | int | None]
 def merge_attempts(recorded: Sequence[AttemptEntry], seen: Sequence[Attempt]) -> list[AttemptEntry]:
     """Return recorded attempts with those seen now, in the order in which they came; one pod is one attempt.
 
-    What is seen now is newer, but what was known stays known: a status can lose what it had. The end of an attempt whose
-    pod went unseen is when its successor was made: the Job controller waits for the one before the other. The newest 50
-    are kept.
+    What is seen now is newer, but what was known stays known: a status can lose what it had. The end of an attempt
+    whose pod went unseen is when its successor was made: the Job controller waits for one before the other. The newest
+    50 are kept.
     """
     entries = {entry["pod"]: entry for entry in recorded}
     for attempt in _not_dropped(entries.keys(), seen):

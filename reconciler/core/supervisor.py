@@ -7,7 +7,9 @@ not finished its work, and bash as PID 1 would neither pass a signal on nor reap
   `~/.bashrc` and conda's profile where there are any, so that `conda activate` works, and sets PYTHONUNBUFFERED=1.
 - Each is a process group. TERM, INT, HUP and QUIT go to the whole group, and the program then stays until the last
   process of the group is gone: of `python train.py; echo done` the shell dies at once, and Python saves its checkpoint.
-  There is no KILL of its own: the kubelet's grace period ends it.
+- A second before the grace period ends (JOB_GRACE_SECONDS) it kills the group itself and still ends with 217. The
+  kubelet would kill this program too, and 137 says nothing of being told to stop: after `kubectl delete pod` no
+  condition on the pod does either.
 - What a phase leaves in its group when it ends by itself is killed with it, as in SkyPilot.
 - A time limit covers both phases of one attempt: TERM, KILL 30 seconds later, exit code 124.
 - Only builtins of bash 4 are used, so that any image with bash will do. It need not be PID 1.
@@ -22,9 +24,11 @@ The codes have their names, and their meaning for the Job, in `core.encoding`.
 
 from __future__ import annotations
 
+GRACE_VARIABLE = "JOB_GRACE_SECONDS"  # the pod's terminationGracePeriodSeconds
+
 SUPERVISOR = r"""
 # Names begin with __ because a variable that the job has too would be changed for it.
-__told= __late= __stopped= __group= __signalled= __trapped=
+__told= __late= __stopped= __group= __signalled= __trapped= __never= __deadline=
 __code=0
 trap '__told=1' TERM INT HUP QUIT  # until there is something to pass them on to
 if ((BASH_VERSINFO[0] < 4)); then
@@ -34,7 +38,8 @@ fi
 
 __log=${JOB_TERMINATION_LOG:-/dev/termination-log}
 export JOB_ATTEMPT="${JOB_COMPLETION_INDEX:-0}"
-unset JOB_TERMINATION_LOG JOB_COMPLETION_INDEX
+__grace=${JOB_GRACE_SECONDS:-0}
+unset JOB_TERMINATION_LOG JOB_COMPLETION_INDEX JOB_GRACE_SECONDS
 
 # One line, so that bash's messages number the lines of the script right.
 __prelude='[ -f ~/.bashrc ] && . ~/.bashrc; set -a; '
@@ -50,8 +55,18 @@ forward() {  # SIGNAL
   [[ $__group ]] && kill -s "$1" -- "-$__group" 2>/dev/null && __signalled=1
 }
 
+now() {  # in milliseconds; bash 4 knows seconds only
+  local __micros=${EPOCHREALTIME:-${SECONDS}000000}
+  __now=$((${__micros/[.,]/} / 1000))
+}
+
 stop() {  # SIGNAL
-  __trapped=1 __told=1
+  __trapped=1
+  if [[ ! $__told ]]; then
+    now
+    ((__grace > 1)) && __deadline=$((__now + __grace * 1000 - 1000))
+  fi
+  __told=1
   forward "$1"
 }
 
@@ -73,6 +88,15 @@ group_alive() {  # a zombie is not alive: not every PID 1 reaps
   return 1
 }
 
+await_group() {  # to its last process; the deadline ends it
+  [[ $__never ]] || exec {__never}<> <(:)
+  while group_alive; do
+    read -rt 0.1 -u "$__never"
+    now
+    [[ $__deadline ]] && ((__now >= __deadline)) && kill -s KILL -- "-$__group" 2>/dev/null
+  done
+}
+
 phase() {  # NAME SCRIPT
   if [[ $__told || $__late ]]; then  # between the phases
     __stopped=$__told
@@ -88,15 +112,13 @@ phase() {  # NAME SCRIPT
   [[ ($__told || $__late) && ! $__signalled ]] && forward TERM  # told between the start and the line before
   while  # a trap ends the wait, with a status that is not the phase's; bash remembers that one
     __trapped=
+    [[ $__told ]] && await_group
     wait "$__group" 2>/dev/null
     __code=$?
     [[ $__trapped ]]
   do :; done
   __stopped=$__told
-  if [[ $__told || $__late ]]; then
-    exec {__never}<> <(:)
-    while group_alive; do read -rt 0.1 -u "$__never"; done
-  fi
+  [[ $__told || $__late ]] && await_group
   kill -s KILL -- "-$__group" 2>/dev/null
   __group=
   [[ $__late ]] && __code=124

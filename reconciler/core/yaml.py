@@ -15,6 +15,7 @@ Positions cost nothing until somebody asks: the nodes are kept, and walked when 
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,7 @@ _LONGEST_INTEGER = 67  # 64 bits in binary, with a sign and 0b
 _FLOAT = re.compile(r"[-+]?(?=[0-9.]*[.eE])(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _TOO_MANY = f"more than {MAX_NODES} keys and values in one file, aliases expanded: split it, or use fewer aliases"
 _SIMPLE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_/-]*")
+_FIELD_STEP = re.compile(r"""\[(\d+)\]|\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|\.?([^.\[\]]+)""")
 _SHOWN_KEY = 60
 _WORD = re.compile(r"[A-Za-z_/]")
 _NO_WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf", "infinity", "none"])
@@ -142,6 +144,11 @@ class MarkedDocument:
         for key_node, _ in self._walk(path):
             mark = key_node.start_mark
         return mark.line + 1, mark.column + 1
+
+    def find(self, field: str) -> tuple[int, int] | None:
+        """Return line and column of a field by its name, or of its nearest parent; None without a trace of it."""
+        path = field_path(field)
+        return self.position(path) if any(True for _ in self._walk(path)) else None
 
     def source(self, path: FieldPath) -> str | None:
         """Return the text of a scalar as it was written, without its quotes; None when no scalar is there."""
@@ -222,6 +229,14 @@ def field_name(path: FieldPath) -> str:
             shown = step if len(step) <= _SHOWN_KEY else step[:_SHOWN_KEY] + "..."
             text += f"[{shown!r}]"
     return text
+
+
+def field_path(name: str) -> FieldPath:
+    """Return the path that `field_name` wrote; a key that it cut stays cut."""
+    return tuple(
+        int(index) if index else ast.literal_eval(quoted) if quoted else word
+        for index, quoted, word in _FIELD_STEP.findall(name)
+    )
 
 
 def _problem(fault: Fault, path: str) -> Problem:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from reconciler.core.limits import check_limits
 from reconciler.core.priority import check_priority_files, parse_priority_file
 from reconciler.core.settings import parse_site
 from reconciler.core.task import parse_task_file
+from reconciler.core.yaml import MarkedDocument, parse_documents
 from reconciler.model import PriorityClass, PriorityFile, Problem, Severity, Site, Task, TaskFile
 
 JOBS = "jobs/"
@@ -69,6 +70,18 @@ def file_problems(file: TaskFile) -> tuple[Problem, ...]:
     return (*file.problems, *(file.task.warnings if file.task else ()))
 
 
+def class_missing(task: Task, name: str, severity: Severity, where: str) -> Problem:
+    """Describe a task that names a PriorityClass which is not there."""
+    in_pod_config = "priorityClassName" in (task.pod_config.get("spec") or {})
+    return Problem(
+        severity=severity,
+        code="unknown-priority-class",
+        path=task.path,
+        field="config.kubernetes.pod_config.spec.priorityClassName" if in_pod_config else "resources.priority_class",
+        message=f"PriorityClass {name!r} is {where}: add it under priorities/ or name another",
+    )
+
+
 def _within_limits(file: TaskFile, site: Site) -> TaskFile:
     """Make a file invalid whose task asks for more than the site allows."""
     if file.task is None:
@@ -77,3 +90,23 @@ def _within_limits(file: TaskFile, site: Site) -> TaskFile:
     if not broken:
         return file
     return TaskFile(path=file.path, name=file.name, task=None, problems=(*file.problems, *broken))
+
+
+def locate(problems: Iterable[Problem], files: Mapping[str, bytes]) -> list[Problem]:
+    """Add line and column to problems that know only their field: what a later stage found wrong with a file.
+
+    A field that the file itself lacks, because another layer or a default brought it, keeps no line.
+    """
+    documents: dict[str, MarkedDocument | None] = {}
+    return [_located(problem, files, documents) for problem in problems]
+
+
+def _located(problem: Problem, files: Mapping[str, bytes], documents: dict[str, MarkedDocument | None]) -> Problem:
+    if problem.line is not None or problem.field is None or problem.path not in files:
+        return problem
+    if problem.path not in documents:
+        parsed, _ = parse_documents(files[problem.path], problem.path)
+        documents[problem.path] = next(iter(parsed), None)
+    document = documents[problem.path]
+    place = document.find(problem.field) if document else None
+    return replace(problem, line=place[0], column=place[1]) if place else problem

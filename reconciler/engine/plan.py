@@ -13,6 +13,7 @@ from reconciler.core.document import recorded_runs
 from reconciler.core.document_text import load
 from reconciler.core.guards import check_cluster, check_guards
 from reconciler.core.render import RunIdentity, namespace_of, priority_class_of, render_job
+from reconciler.engine.declare import class_missing, locate
 from reconciler.engine.options import Options
 from reconciler.engine.read import Live, Source, resolve_files
 from reconciler.engine.record import CLUSTERS
@@ -44,7 +45,8 @@ def make_plan(source: Source, live: Live, cluster: Cluster, options: Options) ->
         *source.unreadable.values(),
         *job_problems,
     )
-    return Plan(actions, files, problems, _refusal(source, live, cluster, actions, options))
+    located = tuple(locate(problems, source.revision.files))
+    return Plan(actions, files, located, _refusal(source, live, cluster, actions, options))
 
 
 def _decide_classes(source: Source, live: Live) -> list[Action]:
@@ -153,11 +155,9 @@ class _Jobs:
         name = priority_class_of(task, self.source.site, self.cluster.context)
         if name is None or name in self.classes:
             return None
-        message = f"PriorityClass {name!r} is neither in priorities/ nor on the cluster: add it, or name another"
-        self.problems.append(
-            Problem(Severity.ERROR, "unknown-priority-class", task.path, message, field="priorityClassName")
-        )
-        return message
+        problem = class_missing(task, name, Severity.ERROR, "neither in priorities/ nor on the cluster")
+        self.problems.append(problem)
+        return problem.message
 
 
 def _refusal(

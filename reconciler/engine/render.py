@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reconciler.core.render import RunIdentity, namespace_of, render_job
+from reconciler.engine.declare import locate
 from reconciler.engine.options import Options
 from reconciler.engine.read import read_source
 from reconciler.errors import UsageError
@@ -40,4 +41,5 @@ def render(
     )
     manifest, problems = render_job(task, source.site, identity)
     wrong = any(problem.severity is Severity.ERROR for problem in problems)
-    return [manifest] if manifest and not wrong else [], [*task.warnings, *problems]
+    located = locate([*task.warnings, *problems], source.revision.files)
+    return [manifest] if manifest and not wrong else [], located

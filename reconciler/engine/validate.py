@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reconciler.core.names import resolve_names
-from reconciler.core.render import RunIdentity, render_job
-from reconciler.engine.declare import Declared, declare
-from reconciler.model import Problem, Severity, Task
+from reconciler.core.render import RunIdentity, priority_class_of, render_job
+from reconciler.engine.declare import Declared, class_missing, declare, locate
+from reconciler.model import Problem, Severity
 from reconciler.source.repository import Repository
 from reconciler.source.revision import read_revision, worktree_files
 
@@ -39,7 +39,7 @@ def validate(repository: Repository, ref: str | None) -> list[CheckedFile]:
     _, names = resolve_names(declared.task_files, {}, {})
     found = [*declared.problems, *names, *unreadable, *_unrenderable(declared), *_unknown_classes(declared)]
     by_path: dict[str, list[Problem]] = {path: [] for path in read}
-    for problem in dict.fromkeys(found):
+    for problem in dict.fromkeys(locate(found, read)):
         by_path.setdefault(problem.path, []).append(problem)
     jobs = {file.path: (file.name,) for file in declared.task_files if file.name}
     classes = {file.path: tuple(c.name for c in file.classes) for file in declared.priority_files}
@@ -65,20 +65,8 @@ def _unknown_classes(declared: Declared) -> list[Problem]:
     """Warn of classes that the repository lacks: offline nobody knows whether the cluster has them."""
     declared_names = {c.name for c in declared.priority_classes}
     return [
-        missing_class(
-            task, name, Severity.WARNING, "neither in priorities/ nor, as far as one can tell offline, needed"
-        )
+        class_missing(task, name, Severity.WARNING, "not in priorities/, and offline nobody knows the cluster's")
         for task in declared.tasks
-        if (name := task.priority_class) and name not in declared_names
+        if (name := priority_class_of(task, declared.site, task.context or UNKNOWN.context))
+        and name not in declared_names
     ]
-
-
-def missing_class(task: Task, name: str, severity: Severity, where: str) -> Problem:
-    """Describe a task that names a PriorityClass which is not there."""
-    return Problem(
-        severity=severity,
-        code="unknown-priority-class",
-        path=task.path,
-        field="priorityClassName",
-        message=f"PriorityClass {name!r} is {where}: add it under priorities/ or name another",
-    )

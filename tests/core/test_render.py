@@ -201,6 +201,7 @@ def test_variables() -> None:
     address = {"fieldRef": {"fieldPath": "status.podIP"}}
     assert env_of(rendered(task, Site(secret="s"))) == {
         "SKYPILOT_TASK_ID": "sky-managed-0123abcd_train_3-0",
+        "JOB_GRACE_SECONDS": "30",
         "SKYPILOT_TASK_IDS": "sky-managed-0123abcd_train_3-0",
         "SKYPILOT_MANAGED_JOB_ID": "train-3",
         "SKYPILOT_NUM_NODES": "1",

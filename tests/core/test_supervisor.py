@@ -213,8 +213,25 @@ def test_grandchildren_have_the_time_to_save(supervised: Supervised) -> None:
     assert (supervised.folder / "saved").exists()
 
 
+def test_a_command_that_ignores_the_signal_is_killed_before_the_grace_ends(supervised: Supervised) -> None:
+    """The kubelet's KILL would leave a 137 that nobody can tell from an error: ours comes a second earlier."""
+    process = supervised.start("trap '' TERM; touch ready; while :; do sleep 0.05; done", JOB_GRACE_SECONDS="2")
+    supervised.wait_for("ready")
+    started = time.monotonic()
+    process.terminate()
+
+    assert process.wait(PATIENCE) == TOLD_TO_STOP
+    assert time.monotonic() - started > 0.9
+    assert supervised.said == {"phase": "run", "exit_code": 137}
+
+
+def test_the_grace_period_is_the_supervisors_own_business(supervised: Supervised) -> None:
+    """The variable doesn't reach the command."""
+    assert supervised.result('echo "${JOB_GRACE_SECONDS-none}"', JOB_GRACE_SECONDS="30") == (0, "none\n", "")
+
+
 def test_a_command_that_ignores_the_signal_is_waited_for(supervised: Supervised) -> None:
-    """There is no KILL of ours: the kubelet's ends it, and what is recorded is the phase, with no exit code."""
+    """Without a known grace period there is no KILL of ours: it ends when the command does."""
     process = supervised.start("trap '' TERM; echo $$ >pid; mv pid ready; while :; do sleep 0.05; done")
     supervised.wait_for("ready")
     process.terminate()

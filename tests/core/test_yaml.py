@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.core import yaml as ours
-from reconciler.core.yaml import dump_documents, field_name, parse_documents
+from reconciler.core.yaml import dump_documents, field_name, field_path, parse_documents
 from reconciler.core.yaml_syntax import MAX_BYTES
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -243,3 +243,11 @@ def test_dump_is_for_people() -> None:
     text = dump_documents([{"run": "a\nb\n", "m": "no", "t": "12:30", "s": [shared, shared]}])
 
     assert text == "---\nrun: |\n  a\n  b\nm: 'no'\nt: '12:30'\ns:\n- x: '1e3'\n- x: '1e3'\n"
+
+
+@given(st.lists(st.text(max_size=20) | st.integers(0, 99), max_size=6))
+def test_a_field_name_leads_back_to_its_path(steps: list[str | int]) -> None:
+    """What a problem calls a field is enough to find its line."""
+    path = tuple(step for step in steps if step != "")
+
+    assert field_path(field_name(path)) == path

@@ -154,7 +154,7 @@ class Team:
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line, for those who start it themselves."""
-        cluster = ["--cluster", self.cluster] if self.cluster and arguments[:1] != ("validate",) else []
+        cluster = ["--cluster", self.cluster] if self.cluster and arguments[0] not in ("validate", "--version") else []
         return [sys.executable, "-m", "reconciler", *arguments, *cluster]
 
     def run(self, *arguments: str, **environment: str) -> Ran:

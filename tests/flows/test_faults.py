@@ -31,12 +31,12 @@ def line(ran: Ran) -> str:
     [
         pytest.param(
             ("--once", "--wait", "started", "--timeout", "5x"),
-            "reconcile: --timeout: '5x' is no duration; write 30s, 5m, 2h or a number of seconds",
+            "reconcile: --timeout: '5x' is not a duration: write 30s, 5m, 2h, 3d or a number of seconds",
             id="a timeout that is none",
         ),
         pytest.param(
             ("--interval", "soon"),
-            "reconcile: --interval: 'soon' is no duration; write 30s, 5m, 2h or a number of seconds",
+            "reconcile: --interval: 'soon' is not a duration: write 30s, 5m, 2h, 3d or a number of seconds",
             id="an interval that is none",
         ),
         pytest.param(

@@ -18,8 +18,8 @@ Git = Callable[..., str]
 Commit = Callable[..., str]
 Start = Callable[..., "Wakes"]
 SOON = 10.0
-QUIET = 0.4
-AFTERMATH = 0.2
+QUIET = 0.3
+AFTERMATH = 0.15
 
 
 class Wakes:

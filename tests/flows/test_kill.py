@@ -1,0 +1,90 @@
+"""Killed anywhere, or not alone: each version of a job's file is one run all the same."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.flows.conftest import Team
+
+JOBS = 20
+NAMES = [f"job-{i:02}" for i in range(JOBS)]
+
+
+@pytest.fixture(params=["local", pytest.param("kubernetes", marks=pytest.mark.real)])
+def suspended(request: pytest.FixtureRequest) -> Team:
+    """Build a team with 20 new jobs, on each cluster in turn. They are suspended: what counts is the Jobs."""
+    team: Team = request.getfixturevalue("local_team" if request.param == "local" else "cluster_team")
+    team.commit({f"jobs/{name}.yaml": team.task("true", controls={"suspend": "true"}) for name in NAMES})
+    return team
+
+
+def start(team: Team) -> subprocess.Popen[bytes]:
+    """Start a pass in a session of its own, with its children."""
+    return subprocess.Popen(
+        team.command("--once"),
+        cwd=team.folder,
+        env={**os.environ, **team.environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def check_one_run_each(team: Team, number: int = 1) -> None:
+    """Each job has one Job, on the cluster and on record, and the next pass writes nothing."""
+    assert team.jobs() == [f"{name}-{number}" for name in NAMES]
+    queue = team.queue()
+    assert {name: (job["run"]["number"], job["state"]) for name, job in queue.items()} == {
+        name: (number, "SUSPENDED") for name in NAMES
+    }
+    ran = team.reconcile()
+    assert (ran.code, ran.actions, ran.json["status_commit"]) == (0, [], None)
+
+
+def test_killed_at_any_moment(suspended: Team) -> None:
+    """After kill -9 at random moments the next whole pass finds what was done, and does the rest, once."""
+    team = suspended
+    begun = time.monotonic()
+    assert team.run("--once", "--dry-run").code == 0
+    duration = time.monotonic() - begun
+    for _ in range(6):
+        process = start(team)
+        time.sleep(duration * random.uniform(0.4, 1.6))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    ran = team.reconcile()
+    assert ran.code == 0, ran.stderr
+    check_one_run_each(team)
+
+
+def test_killed_while_it_replaces(suspended: Team) -> None:
+    """The same for an edit of all: each old run is CANCELLED, each new one is number 2."""
+    team = suspended
+    team.reconcile()
+    team.commit({f"jobs/{name}.yaml": team.task("echo 2", controls={"suspend": "true"}) for name in NAMES})
+    for moment in (0.6, 1.0, 1.4):
+        process = start_with(team, "--allow-mass-change")
+        time.sleep(moment)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    ran = team.reconcile("--allow-mass-change")
+    assert ran.code == 0, ran.stderr
+    check_one_run_each(team, 2)
+    states = {(name, run["number"], run["state"]) for name in NAMES for run in team.document(name)["runs"]}
+    assert states == {(name, 1, "CANCELLED") for name in NAMES}
+
+
+def test_two_reconcilers_at_once(suspended: Team) -> None:
+    """Whoever comes second finds the other's Jobs and commit: both end well, and nothing is there twice."""
+    colleague = suspended.clone("colleague") if suspended.cluster != "local" else suspended
+    both = [start(suspended), start(colleague)]
+    assert [process.wait(60) for process in both] == [0, 0]
+    check_one_run_each(suspended)
