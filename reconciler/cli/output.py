@@ -118,7 +118,7 @@ def print_problems(problems: Iterable[Problem]) -> None:
     colour = sys.stderr.isatty()
     for problem in problems:
         place = ":".join(str(part) for part in (problem.path, problem.line, problem.column) if part)
-        field = f"{problem.field}: " if problem.field else ""
+        field = f"{problem.field}: " if problem.field and problem.field not in problem.message else ""
         word = problem.severity.value
         if colour:
             word = click.style(word, fg="red" if problem.severity is Severity.ERROR else "yellow", bold=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from reconciler.engine.report import Report
     from reconciler.source.repository import Repository
 
+SECONDS_BETWEEN_POLLS = 15.0  # a remote can't call, so it is asked
 PATIENCE_WITH_LAST_PASS = 3.0  # seconds: SIGTERM ends the loop within five
 
 
@@ -147,7 +148,11 @@ def _loop(repository: Repository, cluster: Cluster, options: Options, *, interva
     status_branch = setting.status.branch if setting.status else ""
     loop.follow(
         watch_commits(
-            repository, remote=setting.remote, status_branch=status_branch, interval=rhythm.interval, stop=loop.stop
+            repository,
+            remote=setting.remote,
+            status_branch=status_branch,
+            interval=min(rhythm.interval, SECONDS_BETWEEN_POLLS),
+            stop=loop.stop,
         )
     )
     note(f"keeping {cluster.context} in step with {repository.folder}; Ctrl-C or SIGTERM ends it")

@@ -86,7 +86,7 @@ class KubernetesCluster:
     def list(
         self, kind: str, *, namespace: str | None = None, labels: str | None = None, fields: str | None = None
     ) -> list[Manifest]:
-        """List a kind whole, in pages; from the start once more when the server has forgotten what a page goes on."""
+        """List a kind whole, without managedFields; from the start once more when a page came too late for the server."""
         query = _selectors(labels, fields)
         try:
             return [item for page in self._pages(kind, namespace, query) for item in page]

@@ -56,8 +56,11 @@ class Loop:
         """Ask for a pass at each event, in a thread of its own; the iterable ends when the loop stops."""
 
         def run() -> None:
-            for _ in events:
-                self.look()
+            try:
+                for _ in events:
+                    self.look()
+            except ReconcilerError as error:  # without it the interval still makes the loop look
+                self.complain(f"{error}; the loop looks every {self.rhythm.interval:g} s all the same")
 
         threading.Thread(target=run, daemon=True).start()
 

@@ -14,7 +14,6 @@ from watchfiles import watch
 
 from reconciler.errors import SourceError
 from reconciler.source.remote import ls_remote
-from reconciler.source.revision import FOLDERS, SETTINGS
 
 if TYPE_CHECKING:
     import threading
@@ -41,7 +40,7 @@ def watch_commits(
     while not stop.is_set():
         folders = _ref_folders(repository)
         begun = False
-        for changes in _changes(folders, stop, recursive=False):
+        for changes in _changes(folders, stop):
             wake = not begun or any(_moves_a_ref(repository, path, ignored) for path in changes)
             begun = True
             if remote is not None and time.monotonic() >= due:
@@ -54,34 +53,21 @@ def watch_commits(
                 break  # a folder of branches is new, and not watched yet
 
 
-def watch_files(root: Path, *, stop: threading.Event) -> Iterator[None]:
-    """Yield when a file of ours changes in the work tree, until `stop` is set; once when watching has begun."""
-    while not stop.is_set():
-        places = [root / name for name in (*FOLDERS, *SETTINGS) if (root / name).exists()]
-        begun = False
-        for changes in _changes(places or [root], stop, recursive=bool(places)):
-            if changes or not begun:
-                yield
-            begun = True
-            if changes:
-                break  # an editor may have put another file in the place of the one that is watched
-
-
-def _changes(places: list[Path], stop: threading.Event, *, recursive: bool) -> Iterator[list[str]]:
+def _changes(folders: list[Path], stop: threading.Event) -> Iterator[list[str]]:
     """Yield the paths that changed; nothing at each tick, the first of which says that watching has begun."""
     try:
         for changes in watch(
-            *places,
+            *folders,
             watch_filter=None,  # the default one ignores .git
             debounce=_TICK_MS,
             rust_timeout=_TICK_MS,
             yield_on_timeout=True,
-            recursive=recursive,
+            recursive=False,
             stop_event=stop,
         ):
             yield [path for _, path in changes]
     except (OSError, RuntimeError) as error:  # the latter when its own thread fails
-        raise SourceError(f"{places[0]} can't be watched: {error}") from error
+        raise SourceError(f"{folders[0]} can't be watched: {error}") from error
 
 
 def _ref_folders(repository: Repository) -> list[Path]:

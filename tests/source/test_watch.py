@@ -12,7 +12,7 @@ from reconciler.source.clone import open_repository
 from reconciler.source.publish import publish
 from reconciler.source.repository import Repository
 from reconciler.source.revision import read_revision
-from reconciler.source.watch import watch_commits, watch_files
+from reconciler.source.watch import watch_commits
 
 Git = Callable[..., str]
 Commit = Callable[..., str]
@@ -168,21 +168,3 @@ def test_what_cannot_be_watched_is_an_error(work: Path) -> None:
 
         with pytest.raises(SourceError, match="can't be watched"):
             next(watch)
-
-
-def test_watches_the_files_of_the_work_tree(work: Path) -> None:
-    """Files that change, come, go and are replaced as editors do, and none but ours."""
-    stop = threading.Event()
-    wakes = Wakes(watch_files(work, stop=stop))
-
-    (work / "jobs/train.yaml").write_text("run: x\n")
-    wakes.wait()
-    (work / "jobs/team").mkdir()
-    wakes.wait()
-    (work / "jobs/team/new.yaml.tmp").write_text("run: x\n")
-    (work / "jobs/team/new.yaml.tmp").rename(work / "jobs/team/new.yaml")
-    wakes.wait()
-    (work / "README.md").write_text("x")
-    assert wakes.count() == 0
-    stop.set()
-    wakes.join()
