@@ -1,13 +1,10 @@
-"""A task becomes the Job of one run: whole manifests in tests/golden/render, and the decisions one by one here.
-
-`UPDATE_GOLDENS=1 pytest tests/core/test_render.py` writes the manifests anew, to be read in review.
-"""
+"""A task becomes the Job of one run: whole manifests in tests/golden/render, and the decisions one by one here."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +44,7 @@ def task_of(text: str, path: str = "jobs/train.yaml") -> Task:
     return file.task
 
 
-def golden(case: str) -> tuple[Task, Site]:
+def example(case: str) -> tuple[Task, Site]:
     files = {path.name: path.read_bytes() for path in (GOLDEN / case).iterdir()}
     site, problems = parse_site(files)
     assert problems == []
@@ -95,9 +92,9 @@ Dumper.add_representer(str, _text)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_golden(case: str) -> None:
+def test_golden(case: str, golden: Callable[[str, str], None]) -> None:
     """The whole manifest, the supervisor's text left out; the site's hash depends on our version."""
-    task, site = golden(case)
+    task, site = example(case)
     job, problems = render_job(task, dataclasses.replace(site, site_hash="of the site"), RUN)
     assert job is not None
     assert (problems, task.warnings) == ([], ())
@@ -106,16 +103,12 @@ def test_golden(case: str) -> None:
     args[0] = "(the supervisor)"
     job["metadata"]["annotations"][RENDER_HASH] = "of all this"
     text = yaml.dump(job, Dumper=Dumper, sort_keys=False, width=110, allow_unicode=True)
-
-    file = GOLDEN / case / "job.yaml"
-    if os.environ.get("UPDATE_GOLDENS") == "1":
-        file.write_text(text, encoding="utf-8")
-    assert file.read_text(encoding="utf-8") == text
+    golden(f"render/{case}/job.yaml", text)
 
 
 def test_the_same_input_gives_the_same_bytes_and_keeps_its_own() -> None:
     """Neither the task nor the site changes, and the manifest shares nothing with them or within itself."""
-    task, site = golden("site")
+    task, site = example("site")
     before = repr((task, site))
     first, again = rendered(task, site), rendered(task, site)
 
@@ -125,7 +118,7 @@ def test_the_same_input_gives_the_same_bytes_and_keeps_its_own() -> None:
         container["volumeMounts"][0]["mountPath"] = "/changed"
     assert json.dumps(rendered(task, site)) == json.dumps(again)
     assert repr((task, site)) == before
-    assert "&id" not in yaml.safe_dump(rendered(*golden("training")))
+    assert "&id" not in yaml.safe_dump(rendered(*example("training")))
 
 
 @pytest.mark.parametrize(
