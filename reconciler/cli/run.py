@@ -15,7 +15,7 @@ from reconciler.cli.options import duration, in_ci
 from reconciler.cli.output import action_json, note, print_actions, print_json, print_problems, problem_json
 from reconciler.cli.repositories import open_repository
 from reconciler.errors import ExitCode, UsageError
-from reconciler.model import Verb
+from reconciler.model import Action, Problem, Verb
 
 if TYPE_CHECKING:
     from reconciler.cluster.interface import Cluster
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reconciler.source.repository import Repository
 
 SECONDS_BETWEEN_POLLS = 15.0  # a remote can't call, so it is asked
+QUIET = (Verb.KEEP, Verb.HOLD)
 PATIENCE_WITH_LAST_PASS = 3.0  # seconds: SIGTERM ends the loop within five
 
 
@@ -136,9 +137,11 @@ def _loop(repository: Repository, cluster: Cluster, options: Options, *, interva
     setting = read_setting(repository, options, cluster.context)
     rhythm = Rhythm(interval=interval or setting.site.interval, status_interval=setting.site.status_interval)
 
+    log = _Log()
+
     def one_pass() -> bool:
         report = reconcile(repository, cluster, options)
-        _log(report)
+        log.print(report)
         return report.status_commit is not None
 
     loop = Loop(one_pass, rhythm, note)
@@ -176,12 +179,24 @@ def _end_on_sigterm(loop: Loop) -> None:
     signal.signal(signal.SIGTERM, end)
 
 
-def _log(report: Report) -> None:
-    """Print a line a change, and problems when there are changes to tell them with."""
-    for action in report.actions:
-        if action.verb not in (Verb.KEEP, Verb.HOLD):
-            result = f" {action.result}" if action.result else ""
-            click.echo(f"{report.commit[:10]} {action.verb}{result} {action.kind}/{action.name}: {action.reason}")
-    if report.status_commit:
-        click.echo(f"{report.commit[:10]} status committed: {report.status_commit[:10]}")
-        print_problems(report.all_problems)
+class _Log:
+    """Prints what a loop does, a line a change, and what is wrong: when it begins, not at each look."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._problems: tuple[Problem, ...] = ()
+
+    def print(self, report: Report) -> None:
+        lines = [_line(report, a) for a in report.actions if a.verb not in QUIET or a.needs_attention]
+        for line in lines:
+            if line not in self._lines:
+                click.echo(line)
+        if report.status_commit:
+            click.echo(f"{report.commit[:10]} status committed: {report.status_commit[:10]}")
+        print_problems(problem for problem in report.all_problems if problem not in self._problems)
+        self._lines, self._problems = lines, report.all_problems
+
+
+def _line(report: Report, action: Action) -> str:
+    result = f" {action.result}" if action.result else ""
+    return f"{report.commit[:10]} {action.verb}{result} {action.kind}/{action.name}: {action.reason}"

@@ -86,7 +86,7 @@ class KubernetesCluster:
     def list(
         self, kind: str, *, namespace: str | None = None, labels: str | None = None, fields: str | None = None
     ) -> list[Manifest]:
-        """List a kind whole, without managedFields; from the start once more when a page came too late for the server."""
+        """List a kind whole, but for managedFields; from the start once more when a page comes too late (410)."""
         query = _selectors(labels, fields)
         try:
             return [item for page in self._pages(kind, namespace, query) for item in page]

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from reconciler.core.name_rules import job_name
 from reconciler.model import Problem, Severity, TaskFile
 
 
@@ -19,8 +20,9 @@ def resolve_names(
     """Return the file that each job name belongs to, and a problem for each file that claims a name in vain.
 
     A returned file without a task holds its name: nothing of that job may be started, changed or ended. Such are
-    invalid files, for the name that they give and for those that they gave before, and files that claim a name in vain,
-    for those that they gave before. The two mappings tell a name's path by the status branch and by unfinished Jobs.
+    invalid files, for the name that they give and for those that they gave before (or, if there are none, for their
+    path's), and files that claim a name in vain, for those that they gave before. The two mappings tell a name's path
+    by the status branch and by unfinished Jobs.
     """
     declared_before: dict[str, list[str]] = defaultdict(list)
     for name, path in [*recorded_file_of.items(), *live_file_of.items()]:
@@ -41,7 +43,17 @@ def resolve_names(
         if file.task is None and file.problems:
             for name in declared_before[file.path]:
                 names.setdefault(name, file)
+            if file.name is None and not declared_before[file.path] and (of_path := _name_of_path(file.path)):
+                names.setdefault(of_path, file)
     return names, [file.problems[-1] for file in losers]
+
+
+def _name_of_path(path: str) -> str | None:
+    """Return what a file would be called that can't be read far enough to tell: it is to be seen among the jobs."""
+    try:
+        return job_name(path, None)
+    except ValueError:
+        return None
 
 
 def _owner(claimants: Sequence[TaskFile], *paths: str | None) -> TaskFile | None:

@@ -44,6 +44,8 @@ X_OF_B = 'the name "x" belongs to jobs/b.yaml; give this job another name'
         pytest.param([(B, "x", True)], {"x": A}, {"x": A}, {"x": B}, {}, id="moved"),
         pytest.param([(A, "x", False)], {"x": A}, {}, {"x": f"held by {A}"}, {}, id="invalid, name known"),
         pytest.param([(A, None, False)], {"x": A}, {}, {"x": f"held by {A}"}, {}, id="invalid, name unknown"),
+        pytest.param([(A, None, False)], {}, {}, {"a": f"held by {A}"}, {}, id="invalid, no name known: its path's"),
+        pytest.param([(A, None, False), (B, "a", True)], {}, {}, {"a": B}, {}, id="a path's name gives way"),
         pytest.param(
             [(A, None, False)], {"x": A}, {"w": A}, {"x": f"held by {A}", "w": f"held by {A}"}, {}, id="held by both"
         ),

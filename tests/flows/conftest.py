@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from forked import Forks
 
 from reconciler.cluster.local import LocalCluster, open_local_cluster
 
@@ -72,6 +73,7 @@ class Team:
     cluster: str | None = None
     control_plane: ControlPlane | None = None
     pod_config: Mapping[str, Any] = field(default_factory=dict)
+    forks: Forks | None = None
 
     @property
     def status_branch(self) -> str:
@@ -152,24 +154,35 @@ class Team:
         self.git(self.folder, "push", "--quiet", "origin", "HEAD")
         return commit
 
-    def command(self, *arguments: str) -> list[str]:
-        """Return the command line, for those who start it themselves."""
-        cluster = ["--cluster", self.cluster] if self.cluster and arguments[0] not in ("validate", "--version") else []
-        return [sys.executable, "-m", "reconciler", *arguments, *cluster]
+    def arguments(self, *words: str) -> list[str]:
+        """Return the words of a command, for this team's cluster."""
+        needs_no_cluster = not self.cluster or words[:1] in (("validate",), ("--version",))
+        return [*words] if needs_no_cluster else [*words, "--cluster", str(self.cluster)]
 
-    def run(self, *arguments: str, **environment: str) -> Ran:
-        """Run `reconcile` in the clone, on this team's cluster."""
-        done = subprocess.run(
-            self.command(*arguments),
+    def start(self, *words: str, output: int | IO[bytes] = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        """Start `reconcile` in the clone, in a session of its own, for a test that does something to it meanwhile."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "reconciler", *self.arguments(*words)],
             cwd=self.folder,
-            env={**os.environ, **self.environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=2 * PATIENCE,
-            check=False,
+            env={**os.environ, **self.environment, "PYTHONUNBUFFERED": "1"},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def run(self, *words: str, **environment: str) -> Ran:
+        """Run `reconcile` in the clone, on this team's cluster."""
+        arguments, environ = self.arguments(*words), {**os.environ, **self.environment, **environment}
+        if self.forks:
+            ran = Ran(*self.forks.run(arguments, self.folder, environ))
+        else:
+            command = [sys.executable, "-m", "reconciler", *arguments]
+            done = subprocess.run(
+                command, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=2 * PATIENCE, check=False
+            )
+            ran = Ran(done.returncode, done.stdout, done.stderr)
+        assert "Traceback" not in ran.stderr, ran.stderr
+        return ran
 
     def reconcile(self, *arguments: str, **environment: str) -> Ran:
         """Make one pass, and have its JSON."""
@@ -195,12 +208,12 @@ class Team:
         """Return the subjects of the status branch, the newest first."""
         return self.git(self.record, "log", "--format=%s", self.status_branch).splitlines()
 
-    def until(self, condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+    def until(self, condition: Callable[[], Any], what: str, *, pause: float = 0.05) -> Any:
         """Wait for a true value, and return it."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + PATIENCE
         while not (value := condition()):
-            assert time.monotonic() < end, f"waited {seconds:.0f} s for {what}"
-            time.sleep(0.05)
+            assert time.monotonic() < end, f"waited {PATIENCE:.0f} s for {what}"
+            time.sleep(pause)
         return value
 
     def reach(self, job: str, state: str, **fields: Any) -> Any:
@@ -214,7 +227,7 @@ class Team:
             return seen if wanted.items() <= seen.items() else None
 
         try:
-            return self.until(reached, f"{job} to be {wanted}")
+            return self.until(reached, f"{job} to be {wanted}", pause=0.2)
         except AssertionError as error:
             raise AssertionError(f"{error}; it is {seen}") from None
 
@@ -277,8 +290,8 @@ class Hiring:
     def build(self, namespace: str, environment: Mapping[str, str], **where: Any) -> Team:
         """Make a clone and its remote, with the settings that every test needs and no job."""
         folder, remote = self.root / "repo", self.root / "remote.git"
-        self.git(self.root, "init", "--quiet", "--bare", "--initial-branch=main", str(remote))
-        self.git(self.root, "init", "--quiet", "--initial-branch=main", str(folder))
+        self.git(self.root, "init", "--quiet", "--template=", "--bare", "--initial-branch=main", str(remote))
+        self.git(self.root, "init", "--quiet", "--template=", "--initial-branch=main", str(folder))
         self.git(folder, "remote", "add", "origin", str(remote))
         team = Team(folder, remote, namespace, environment, self.git, self.commit, **where)
         team.commit({"reconciler.yaml": f"namespace: {namespace}\ndefault_image: local/bash:1\n"}, "Begin")
@@ -291,12 +304,19 @@ def hiring(tmp_path: Path, git: Git, commit: Commit) -> Hiring:
     return Hiring(tmp_path, git, commit)
 
 
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Have a process that runs short commands soon."""
+    with Forks() as forks:
+        yield forks
+
+
 @pytest.fixture
-def local_team(hiring: Hiring) -> Iterator[Team]:
+def local_team(hiring: Hiring, forks: Forks) -> Iterator[Team]:
     """Build a team whose jobs run on this machine, on a pretend node with one slot. Afterwards nothing runs."""
     home = hiring.root / "cluster"
     environment = {"RECONCILER_LOCAL_HOME": str(home), "RECONCILER_LOCAL_CAPACITY": CAPACITY}
-    yield hiring.build(f"test-{uuid.uuid4().hex[:8]}", environment, cluster="local")
+    yield hiring.build(f"test-{uuid.uuid4().hex[:8]}", environment, cluster="local", forks=forks)
     for pod in home.glob("pods/*"):
         (pod / "stop").write_text("0")
         with suppress(FileNotFoundError, ProcessLookupError):

@@ -112,7 +112,9 @@ def test_there_is_no_repository(local_team: Team, tmp_path: Path) -> None:
     ran = replace(local_team, folder=folder).run("--once")
 
     assert ran.code == 1
-    assert line(ran) == f"reconcile: {folder}: not in a git repository; run `git init` there, or name another with --repo"
+    assert (
+        line(ran) == f"reconcile: {folder}: not in a git repository; run `git init` there, or name another with --repo"
+    )
 
 
 def test_the_folder_does_not_exist(local_team: Team) -> None:
@@ -128,8 +130,7 @@ def test_there_is_no_commit_yet(local_team: Team, git: Git, tmp_path: Path) -> N
 
     assert ran.code == 1
     assert (
-        line(ran)
-        == f"reconcile: {tmp_path / 'new'}: the repository has no commit yet; commit a file under jobs/ first"
+        line(ran) == f"reconcile: {tmp_path / 'new'}: the repository has no commit yet; commit a file under jobs/ first"
     )
 
 
@@ -152,7 +153,7 @@ def test_settings_that_cant_be_read_stop_everything(local_team: Team) -> None:
 
     assert ran.code == 3
     assert line(ran) == (
-        "reconciler.yaml:2:1: error: intervall: there is no field intervall; did you mean interval? [unknown-field]"
+        "reconciler.yaml:2:1: error: there is no field intervall; did you mean interval? [unknown-field]"
     )
     assert team.jobs() == ["other-1", "train-1"]
 

@@ -74,7 +74,10 @@ def test_a_foreign_job_of_the_wanted_name_is_a_conflict(simulated_team: Team) ->
     document = team.document("train")
 
     assert (planned.code, ran.code) == (3, 3)
-    assert [(a["action"], a["name"]) for a in planned.json["actions"]] == [("create", "other-1"), ("conflict", "train-1")]
+    assert [(a["action"], a["name"]) for a in planned.json["actions"]] == [
+        ("create", "other-1"),
+        ("conflict", "train-1"),
+    ]
     assert ran.actions == [("create", "done", "other-1"), ("conflict", "skipped", "train-1")]
     assert "not ours" in ran.reason("train-1")
     assert (document["state"], document["run"]) == ("PENDING", None)

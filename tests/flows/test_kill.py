@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -26,18 +25,6 @@ def suspended(request: pytest.FixtureRequest) -> Team:
     return team
 
 
-def start(team: Team) -> subprocess.Popen[bytes]:
-    """Start a pass in a session of its own, with its children."""
-    return subprocess.Popen(
-        team.command("--once"),
-        cwd=team.folder,
-        env={**os.environ, **team.environment},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
 def check_one_run_each(team: Team, number: int = 1) -> None:
     """Each job has one Job, on the cluster and on record, and the next pass writes nothing."""
     assert team.jobs() == [f"{name}-{number}" for name in NAMES]
@@ -56,7 +43,7 @@ def test_killed_at_any_moment(suspended: Team) -> None:
     assert team.run("--once", "--dry-run").code == 0
     duration = time.monotonic() - begun
     for _ in range(6):
-        process = start(team)
+        process = team.start("--once")
         time.sleep(duration * random.uniform(0.4, 1.6))
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -71,7 +58,7 @@ def test_killed_while_it_replaces(suspended: Team) -> None:
     team.reconcile()
     team.commit({f"jobs/{name}.yaml": team.task("echo 2", controls={"suspend": "true"}) for name in NAMES})
     for moment in (0.6, 1.0, 1.4):
-        process = start_with(team, "--allow-mass-change")
+        process = team.start("--once", "--allow-mass-change")
         time.sleep(moment)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -85,6 +72,6 @@ def test_killed_while_it_replaces(suspended: Team) -> None:
 def test_two_reconcilers_at_once(suspended: Team) -> None:
     """Whoever comes second finds the other's Jobs and commit: both end well, and nothing is there twice."""
     colleague = suspended.clone("colleague") if suspended.cluster != "local" else suspended
-    both = [start(suspended), start(colleague)]
+    both = [suspended.start("--once"), colleague.start("--once")]
     assert [process.wait(60) for process in both] == [0, 0]
     check_one_run_each(suspended)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import time
@@ -21,13 +20,7 @@ if TYPE_CHECKING:
 def looping(team: Team, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a loop whose output goes to the file `output` beside the clone; kill it if it is left running."""
     with (team.folder.parent / "output").open("wb") as output:
-        process = subprocess.Popen(
-            team.command(*arguments),
-            cwd=team.folder,
-            env={**os.environ, **team.environment, "PYTHONUNBUFFERED": "1"},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+        process = team.start(*arguments, output=output)
         try:
             yield process
         finally:
@@ -86,8 +79,7 @@ def recorded(team: Team, job: str, state: str) -> None:
         ),
         pytest.param(
             {"reconciler.yaml": "intervall: 5s\n"},
-            "reconciler.yaml:1:1: error: intervall: there is no field intervall; did you mean interval? "
-            "[unknown-field]",
+            "reconciler.yaml:1:1: error: there is no field intervall; did you mean interval? [unknown-field]",
             id="the settings can't be read",
         ),
     ],
@@ -100,6 +92,7 @@ def test_the_loop_says_once_why_it_does_nothing(
     team.commit({"jobs/train.yaml": team.task("sleep 60", controls={"suspend": "true"})})
     team.reconcile()
     with looping(team, "--interval", "0.2s") as process:
+        team.until(lambda: "keeping local in step" in said(team), "the loop to begin")
         team.commit(files)
         team.until(lambda: text in said(team), f"the loop to say it; it said: {said(team)}")
         time.sleep(1)
@@ -109,7 +102,8 @@ def test_the_loop_says_once_why_it_does_nothing(
 def test_the_loop_outlives_its_remote(local_team: Team) -> None:
     """It complains once, changes nothing, and goes on when the remote is back."""
     team = local_team
-    team.commit({"jobs/first.yaml": team.task("sleep 60", controls={"suspend": "true"})})
+    suspended = team.task("sleep 60", controls={"suspend": "true"})
+    team.commit({"reconciler.yaml": settings(team), "jobs/first.yaml": suspended})
     away = team.remote.with_name("away")
     with looping(team, "--interval", "0.2s") as process:
         recorded(team, "first", "SUSPENDED")

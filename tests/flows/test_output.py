@@ -135,7 +135,7 @@ def test_what_render_prints_is_what_is_sent(busy_team: Team) -> None:
     (live,) = [job for job in busy_team.live("Job") if job["metadata"]["name"] == "next-1"]
 
     assert rendered["metadata"].items() <= live["metadata"].items()
-    assert rendered["spec"] == live["spec"]
+    assert rendered["spec"].items() <= live["spec"].items()
 
 
 def test_a_table_needs_no_terminal(busy_team: Team) -> None:
