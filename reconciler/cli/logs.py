@@ -26,10 +26,10 @@ def command(*, job: str, follow: bool, repo: str, cluster: str | None) -> None:
     """  # noqa: D301 - \b keeps click from folding the examples
     from reconciler.engine.logs import stream_logs
     from reconciler.engine.options import Options
-    from reconciler.engine.record import read_setting
+    from reconciler.engine.record import read_sound_setting
 
     with open_repository(repo) as repository, open_cluster(cluster) as live:
-        setting = read_setting(repository, Options(), live.context)
+        setting = read_sound_setting(repository, Options(), live.context)
         for chunk in stream_logs(live, setting.owner, job, follow=follow, say=note):
             sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()

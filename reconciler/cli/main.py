@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import traceback
@@ -101,6 +102,7 @@ def main() -> NoReturn:
     Expected errors are one line on stderr; an interrupt is 130; anything else is a bug of ours and comes with a report.
     """
     signal.signal(signal.SIGTERM, _terminate)
+    gc.set_threshold(100_000, 20, 50)  # a pass makes many objects and few cycles: looking for these took a tenth of it
     try:
         cli.main(prog_name="reconcile", standalone_mode=False)
         code: int = ExitCode.FINE

@@ -131,10 +131,10 @@ def _loop(repository: Repository, cluster: Cluster, options: Options, *, interva
     """Keep the cluster in step until SIGTERM (exit 0) or Ctrl-C (130)."""
     from reconciler.engine.loop import Loop, Rhythm, watch_cluster
     from reconciler.engine.reconcile import reconcile
-    from reconciler.engine.record import read_setting
+    from reconciler.engine.record import read_sound_setting
     from reconciler.source.watch import watch_commits
 
-    setting = read_setting(repository, options, cluster.context)
+    setting = read_sound_setting(repository, options, cluster.context)
     rhythm = Rhythm(interval=interval or setting.site.interval, status_interval=setting.site.status_interval)
 
     log = _Log()
@@ -152,7 +152,7 @@ def _loop(repository: Repository, cluster: Cluster, options: Options, *, interva
     loop.follow(
         watch_commits(
             repository,
-            remote=setting.remote,
+            remote=setting.revision.remote,
             status_branch=status_branch,
             interval=min(rhythm.interval, SECONDS_BETWEEN_POLLS),
             stop=loop.stop,

@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 
 from reconciler.cluster.interface import Cluster
 from reconciler.core.encoding import check_echo, outcome
-from reconciler.errors import AlreadyExists, ClusterError, Conflict, Forbidden, Invalid, NotFound
+from reconciler.errors import (
+    AlreadyExists,
+    ClusterError,
+    ClusterUnauthorized,
+    ClusterUnreachable,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
 from reconciler.model import OWNER_LABEL, TASK_HASH, Action, Manifest, Result, Verb
 
 WRITES = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE, Verb.CANCEL, Verb.PRUNE})
@@ -74,6 +83,7 @@ class _Applier:
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self.cluster = cluster
         self.clock = clock
+        self.away: ClusterError | None = None
         self.server_problem: str | None = None
         self.server_checked = False
 
@@ -88,7 +98,12 @@ class _Applier:
 
     def carry_out(self, action: Action) -> Action:
         try:
+            if self.away:  # it was asked patiently already; the next pass asks again
+                raise self.away
             return self._act(action)
+        except (ClusterUnreachable, ClusterUnauthorized) as error:
+            self.away = error
+            return replace(action, result=Result.FAILED, reason=str(error), needs_attention=True)
         except ClusterError as error:
             return replace(action, result=Result.FAILED, reason=str(error), needs_attention=True)
 

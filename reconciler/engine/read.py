@@ -7,22 +7,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Self
 
 from reconciler.cluster.interface import Cluster
 from reconciler.core.names import resolve_names
 from reconciler.core.observe import live_runs
 from reconciler.engine.declare import JOBS, Declared, declare
 from reconciler.engine.options import Options
-from reconciler.engine.record import StatusPlace, read_documents, status_place
+from reconciler.engine.record import Setting, StatusPlace, read_documents, read_setting
 from reconciler.errors import Forbidden
 from reconciler.model import OWNER_LABEL, Document, LiveRun, Manifest, Problem, Severity, Site, TaskFile
 from reconciler.source.record import Record, read_record
-from reconciler.source.remote import is_superseded, ls_remote, owner_hash, source_tip
+from reconciler.source.remote import is_superseded, ls_remote, source_tip
 from reconciler.source.repository import Repository
-from reconciler.source.revision import Revision, read_revision
+from reconciler.source.revision import Revision
 
 UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """All that a pass reads from git, unparsed but for the settings. `superseded_by` is the newer tip, if any."""
+
+    setting: Setting
+    record: Record
+    superseded_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,38 +69,71 @@ class Live:
     used_classes: frozenset[str]
 
 
-def read_source(repository: Repository, options: Options, context: str) -> Source:
+def read_git(repository: Repository, options: Options, context: str) -> Git:
     """Read the commit, the remote's branches and the status branch. Raises SourceError when any can't be read whole."""
-    revision = read_revision(repository, options.ref)
-    declared = declare(revision.files)
+    setting = read_setting(repository, options, context)
+    revision, site, status = setting.revision, setting.site, setting.status
     refs = ls_remote(repository, revision.remote) if revision.remote else None
-    tip = source_tip(repository, revision, source_branch=declared.site.source_branch, environ=os.environ, refs=refs)
-    status = status_place(options, declared.site, revision.remote, context)
-    record = read_record(repository, status.branch, status.remote, refs) if status else Record(None, {})
-    documents, unreadable = read_documents(record.files)
-    return Source(
-        revision=revision,
-        declared=declared,
-        owner=declared.site.owner or owner_hash(repository, revision.remote),
-        status=status,
-        record=record,
-        documents=documents,
-        unreadable=unreadable,
+    tip = source_tip(repository, revision, source_branch=site.source_branch, environ=os.environ, refs=refs)
+    return Git(
+        setting=setting,
+        record=read_record(repository, status.branch, status.remote, refs) if status else Record(None, {}),
         superseded_by=tip or "a branch that is gone" if is_superseded(repository, revision.commit, tip) else None,
     )
 
 
-def read_live(cluster: Cluster, source: Source) -> Live:
+def parse_source(git: Git) -> Source:
+    """Turn the files of the commit and of the status branch into what they say."""
+    documents, unreadable = read_documents(git.record.files)
+    return Source(
+        revision=git.setting.revision,
+        declared=declare(git.setting.revision.files),
+        owner=git.setting.owner,
+        status=git.setting.status,
+        record=git.record,
+        documents=documents,
+        unreadable=unreadable,
+        superseded_by=git.superseded_by,
+    )
+
+
+class Listing:
+    """The LISTs of a pass, sent at once and awaited when they are needed. A context manager.
+
+    NB: begin only when the status branch was read. What it says was true then, so a run that is recorded and not listed
+    is gone; the other way round it might be one that another pass has just made.
+    """
+
+    KINDS = ("Job", "Pod", "PriorityClass")
+
+    def __init__(self, cluster: Cluster, owner: str) -> None:
+        labels = f"{OWNER_LABEL}={owner}"
+        self._pool = ThreadPoolExecutor(len(self.KINDS))
+        self._answers = {
+            kind: self._pool.submit(cluster.list, kind, labels=None if kind == "PriorityClass" else labels)
+            for kind in self.KINDS
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def of(self, kind: str) -> list[Manifest]:
+        """Wait for the list of a kind. Raises ClusterError."""
+        return self._answers[kind].result()
+
+
+def read_live(cluster: Cluster, source: Source, listing: Listing | None = None) -> Live:
     """List our Jobs, their pods and the PriorityClasses: one LIST a kind where the rights allow it.
 
     Events are listed only where a Job has no pod although it should, because they alone say why. Raises ClusterError.
     """
-    labels = f"{OWNER_LABEL}={source.owner}"
-    namespaces = _namespaces(cluster, source)
-    jobs = _list(cluster, "Job", labels, namespaces)
-    pods = _list(cluster, "Pod", labels, namespaces) if jobs else []
+    with listing or Listing(cluster, source.owner) as begun:
+        jobs, pods = (_ours(cluster, source, kind, begun) for kind in ("Job", "Pod"))
+        classes = tuple(begun.of("PriorityClass"))
     runs = live_runs(jobs, pods, _events(cluster, jobs, pods))
-    classes = tuple(cluster.list("PriorityClass"))
     return Live(runs, tuple(pods), classes, _used_classes(cluster, source, runs, classes))
 
 
@@ -128,10 +172,13 @@ def _namespaces(cluster: Cluster, source: Source) -> list[str]:
     return sorted(filter(None, named | by_context | {site.namespace, site.sky_namespace, cluster.default_namespace}))
 
 
-def _list(cluster: Cluster, kind: str, labels: str, namespaces: list[str]) -> list[Manifest]:
+def _ours(cluster: Cluster, source: Source, kind: str, listing: Listing) -> list[Manifest]:
+    """Return our objects everywhere, or where they can be when the rights don't reach over all namespaces."""
+    labels = f"{OWNER_LABEL}={source.owner}"
     try:
-        return cluster.list(kind, labels=labels)
+        return listing.of(kind)
     except Forbidden:
+        namespaces = _namespaces(cluster, source)
         return [item for namespace in namespaces for item in cluster.list(kind, namespace=namespace, labels=labels)]
 
 

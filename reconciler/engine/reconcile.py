@@ -9,7 +9,7 @@ from reconciler.engine.apply import WRITES, apply, skip
 from reconciler.engine.dry_run import dry_run
 from reconciler.engine.options import Options
 from reconciler.engine.plan import make_plan
-from reconciler.engine.read import Source, read_live, read_source, with_last_states
+from reconciler.engine.read import Listing, Source, parse_source, read_git, read_live, with_last_states
 from reconciler.engine.report import Report
 from reconciler.engine.status import Facts, publish_status
 from reconciler.model import Action, Problem, Severity
@@ -23,11 +23,13 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
     run twice at once. What fails for one object is in the report; raises ReconcilerError only when git or the cluster
     can't be read, and then nothing was changed.
     """
-    source = read_source(repository, options, cluster.context)
-    stopped = _stopped(source, cluster, options)
-    if stopped:
-        return stopped
-    before = read_live(cluster, source)
+    git = read_git(repository, options, cluster.context)
+    with Listing(cluster, git.setting.owner) as listing:  # the server answers while we parse
+        source = parse_source(git)
+        stopped = _stopped(source, cluster, options)
+        if stopped:
+            return stopped
+        before = read_live(cluster, source, listing)
     plan = make_plan(source, before, cluster, options)
     if plan.refusal:
         return _report(source, cluster, skip(plan.actions), plan.problems, refusal=plan.refusal)
@@ -49,7 +51,7 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
 
 def plan(repository: Repository, cluster: Cluster, options: Options) -> Report:
     """Decide what a pass would do now, have the server judge what would be created, and write nothing."""
-    source = read_source(repository, options, cluster.context)
+    source = parse_source(read_git(repository, options, cluster.context))
     stopped = _stopped(source, cluster, options)
     if stopped:
         return stopped

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from reconciler.core.document import recorded_runs
 from reconciler.core.document_text import load
-from reconciler.engine.declare import JOBS, declare
+from reconciler.core.settings import parse_site
+from reconciler.engine.declare import JOBS, SETTINGS
 from reconciler.engine.options import Options
 from reconciler.errors import UsageError
 from reconciler.model import Document, Problem, Severity, Site
@@ -15,7 +16,7 @@ from reconciler.source.history import history
 from reconciler.source.record import Record, read_record
 from reconciler.source.remote import owner_hash
 from reconciler.source.repository import Repository
-from reconciler.source.revision import read_revision
+from reconciler.source.revision import Revision, read_revision
 
 CLUSTERS = "cluster.yaml"
 LOCAL = "local"
@@ -61,25 +62,30 @@ def read_documents(files: Mapping[str, bytes]) -> tuple[dict[str, Document], dic
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a loop needs to know before its first pass: settings, owner, and where the status goes."""
+    """A commit with its settings, before anything else of it is parsed: who we are, and where the status goes."""
 
+    revision: Revision
     site: Site
-    commit: str
+    site_problems: tuple[Problem, ...]
     owner: str
     status: StatusPlace | None
-    remote: str | None
 
 
 def read_setting(repository: Repository, options: Options, context: str) -> Setting:
-    """Read the settings of the commit. Raises SourceError, and UsageError when they are invalid."""
+    """Read a commit and its settings, from this repository alone. Raises SourceError."""
     revision = read_revision(repository, options.ref)
-    declared = declare(revision.files)
-    wrong = [p for p in declared.site_problems if p.severity is Severity.ERROR]
+    site, problems = parse_site({path: revision.files[path] for path in SETTINGS if path in revision.files})
+    owner = site.owner or owner_hash(repository, revision.remote)
+    return Setting(revision, site, tuple(problems), owner, status_place(options, site, revision.remote, context))
+
+
+def read_sound_setting(repository: Repository, options: Options, context: str) -> Setting:
+    """Read a commit and its settings. Raises UsageError when they are wrong: nobody could say what was read."""
+    setting = read_setting(repository, options, context)
+    wrong = [p for p in setting.site_problems if p.severity is Severity.ERROR]
     if wrong:
         raise UsageError("; ".join(f"{p.path}:{p.line or 1}: {p.message}" for p in wrong))
-    owner = declared.site.owner or owner_hash(repository, revision.remote)
-    status = status_place(options, declared.site, revision.remote, context)
-    return Setting(declared.site, revision.commit, owner, status, revision.remote)
+    return setting
 
 
 def read_status(
@@ -89,11 +95,11 @@ def read_status(
 
     `context` matters only when it is `local`: that cluster's status has a branch of its own. Raises SourceError.
     """
-    setting = read_setting(repository, options, context or "")
+    setting = read_sound_setting(repository, options, context or "")
     if setting.status is None:
         raise UsageError("--status-branch none: there is no status to read")
     record = read_record(repository, setting.status.branch, setting.status.remote)
-    return setting.commit, read_documents(record.files)[0], record
+    return setting.revision.commit, read_documents(record.files)[0], record
 
 
 def read_job(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reconciler.core.render import RunIdentity, namespace_of, render_job
 from reconciler.engine.declare import locate
 from reconciler.engine.options import Options
-from reconciler.engine.read import read_source
+from reconciler.engine.read import parse_source, read_git
 from reconciler.errors import UsageError
 from reconciler.model import Manifest, Problem, Severity
 from reconciler.source.repository import Repository
@@ -22,7 +22,7 @@ def render(
     asked. `context` chooses the layers of a context; the namespace of a kubeconfig is not known here. Raises
     UsageError when no file declares the job.
     """
-    source = read_source(repository, options, context or OFFLINE_CONTEXT)
+    source = parse_source(read_git(repository, options, context or OFFLINE_CONTEXT))
     files = {file.name: file for file in source.declared.task_files if file.name}
     if job not in files:
         raise UsageError(f"no file under jobs/ declares a job {job!r}; there are: {', '.join(sorted(files)) or 'none'}")

@@ -42,15 +42,32 @@ def test_classes_come_first_then_what_frees_room_then_what_takes_it_then_prunes(
 def test_one_failure_is_that_actions_result_and_the_rest_goes_on(cluster: FaultyCluster) -> None:
     """A pass is as good as it can be: what fails is named, needs attention, and stops nobody else."""
 
-    def unreachable(manifest: Manifest, **_: Any) -> None:
+    def forbid(manifest: Manifest, **_: Any) -> None:
         if manifest["metadata"]["name"] == "a-1":
-            raise ClusterUnreachable("no answer for Job/default/a-1")
+            raise Forbidden("Job/default/a-1: exceeded quota")
 
-    cluster.before["create"] = unreachable
+    cluster.before["create"] = forbid
     first, second = apply(cluster, [action(Verb.CREATE, job_manifest(n)) for n in ("a-1", "b-1")])
 
-    assert (first.result, first.reason, first.needs_attention) == (Result.FAILED, "no answer for Job/default/a-1", True)
+    assert (first.result, first.reason, first.needs_attention) == (
+        Result.FAILED,
+        "Job/default/a-1: exceeded quota",
+        True,
+    )
     assert second.result is Result.DONE
+
+
+def test_a_server_that_is_away_is_asked_once(cluster: FaultyCluster) -> None:
+    """Each call is patient by itself: a thousand of them in a row would take hours to say the same."""
+
+    def unreachable(*_: Any, **__: Any) -> None:
+        raise ClusterUnreachable("no answer")
+
+    cluster.before["create"] = unreachable
+    results = apply(cluster, [action(Verb.CREATE, job_manifest(n)) for n in ("a-1", "b-1", "c-1")])
+
+    assert [(r.result, r.reason) for r in results] == [(Result.FAILED, "no answer")] * 3
+    assert cluster.done("create") == ["create Job/a-1"]
 
 
 @pytest.mark.parametrize(
