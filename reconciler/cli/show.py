@@ -9,7 +9,7 @@ import click
 from reconciler.cli.options import cluster_option, output_option, ref_option, repo_option, status_branch_option
 from reconciler.cli.output import print_json, print_problems, print_table, state_cell
 from reconciler.cli.repositories import open_repository
-from reconciler.model import Document, Problem
+from reconciler.model import Document, Problem, Severity
 
 
 @click.command(name="show")
@@ -43,7 +43,7 @@ def command(
         click.echo("\nHistory")
         for line in history:
             click.echo(f"  {line}")
-    print_problems(Problem(**problem) for problem in document["problems"])
+    print_problems(Problem(**{**p, "severity": Severity(p["severity"])}) for p in document["problems"])
 
 
 def _print_facts(document: Document) -> None:

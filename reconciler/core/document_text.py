@@ -7,23 +7,21 @@ what `1e3`, `0o17`, `12:30`, `no` or a commit of digits alone is: all that doesn
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
+from reconciler.core.yaml import load_own
 from reconciler.model import Document
 
 if TYPE_CHECKING:
     from yaml import SafeDumper as _BaseDumper
-    from yaml import SafeLoader as _BaseLoader
 else:
     _BaseDumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    _BaseLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 SCHEMA_VERSION = 1
 
 _TEXT_TAG = "tag:yaml.org,2002:str"
-_TIMESTAMP_TAG = "tag:yaml.org,2002:timestamp"
 _WORD_LIKE = re.compile(r"[A-Za-z_/]")
 _VALUES = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf", "infinity", "none"])
 _ONE_LINE = 1_000_000
@@ -42,15 +40,7 @@ class _Dumper(_BaseDumper):
         return self.represent_scalar(_TEXT_TAG, value, style=None if plain else "'")
 
 
-class _Loader(_BaseLoader):
-    """Leaves times as text, for a person may have taken the quotes away."""
-
-
 _Dumper.add_representer(str, _Dumper.represent_text)
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP_TAG]
-    for first, resolvers in _BaseLoader.yaml_implicit_resolvers.items()
-}
 
 
 def dump(document: Document) -> str:
@@ -61,10 +51,7 @@ def dump(document: Document) -> str:
 
 def load(text: str) -> Document:
     """Return a document of any kind. Raises ValueError for what is none, or is of a later release."""
-    try:
-        document: Any = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
-    except yaml.YAMLError as error:
-        raise ValueError(f"is not YAML: {' '.join(str(error).split())[:200]}") from error
+    document = load_own(text)
     if not isinstance(document, dict):
         raise ValueError(f"is no mapping but {type(document).__name__}")  # noqa: TRY004 - a value of the file
     if document.get("schema_version") != SCHEMA_VERSION:

@@ -96,6 +96,7 @@ class Team:
         priority: str | None = None,
         slot: bool = False,
         grace: int = 5,
+        memory: float = 0.1,
         controls: Mapping[str, str] | None = None,
         limits: Mapping[str, str] | None = None,
         recovery: Mapping[str, Any] | None = None,
@@ -111,7 +112,7 @@ class Team:
         if controls:
             annotations = {f"job-reconciler/{key}": value for key, value in controls.items()}
             kubernetes["custom_metadata"] = {"annotations": annotations}
-        resources: dict[str, Any] = {"cpus": 0.1, "memory": 0.1}
+        resources: dict[str, Any] = {"cpus": 0.1, "memory": memory}
         if recovery:
             resources["job_recovery"] = dict(recovery)
         task = {"resources": resources, "run": run, "config": {"kubernetes": kubernetes}, **fields}

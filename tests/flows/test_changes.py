@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 if TYPE_CHECKING:
     from tests.flows.conftest import Team
@@ -226,3 +227,43 @@ def test_a_revert_to_a_version_that_ended_starts_nothing(local_team: Team) -> No
 
     assert (ran.code, ran.actions, team.jobs()) == (0, [], ["train-1", "train-2"])
     assert ran.reason("train-1").startswith("already ran as train-1 (SUCCEEDED)")
+
+
+def test_a_job_that_takes_its_time_to_end(team: Team) -> None:
+    """While a cancelled run uses up its grace nothing is done about it; its restored file waits, and then runs."""
+    slow = f"trap 'sleep 3; exit 0' TERM\n{team.gated('train')}"
+    team.commit({"jobs/train.yaml": team.task(slow, grace=20), "jobs/other.yaml": team.task("true")})
+    team.reach("train", "RUNNING")
+    team.reach("other", "SUCCEEDED")
+    team.until(lambda: "started" in team.log("train"), "the trap to be set")
+    text = (team.folder / "jobs/train.yaml").read_text()
+    team.commit({"jobs/train.yaml": None})
+    assert team.reconcile().actions == [("cancel", "done", "train-1")]
+    assert team.document("train")["state"] == "CANCELLED"
+    again = team.reconcile()
+    assert (again.code, again.actions) == (0, [("hold", "skipped", "train-1")])
+    assert team.document("train")["state"] == "CANCELLED"
+
+    team.commit({"jobs/train.yaml": text})
+    ran = team.reconcile()
+    assert (ran.code, ran.actions) == (0, [("hold", "skipped", "train-1")])
+    assert ran.reason("train-1") == "is being deleted; the next pass looks again"
+    team.reach("train", "RUNNING")
+    assert runs(team) == [(2, "RUNNING"), (1, "CANCELLED")]
+
+
+def test_a_change_of_the_settings_takes_effect_at_the_next_run(local_team: Team) -> None:
+    """A job that runs is not disturbed by what changes for all; the pass says that it is outdated."""
+    team = local_team
+    running(team)
+    pod_config = {"spec": {"containers": [{"env": [{"name": "SITE", "value": "2"}]}]}}
+    team.commit({".sky.yaml": yaml.safe_dump({"kubernetes": {"pod_config": pod_config}})})
+    ran = team.reconcile()
+    assert (ran.code, ran.actions) == (0, [("hold", "skipped", "train-1")])
+    assert ran.reason("train-1") == (
+        "outdated: site settings changed since run train-1 started; takes effect at the next run"
+    )
+
+    team.commit({"jobs/train.yaml": team.task('echo "SITE is $SITE"')})
+    team.reach("train", "SUCCEEDED")
+    assert team.log("train") == "SITE is 2\n"

@@ -58,7 +58,7 @@ def test_a_failed_job_stays_failed(team: Team) -> None:
 def test_out_of_memory_is_named_with_its_limit(cluster_team: Team) -> None:
     """It has failed and is not tried again, and the status says which limit it met."""
     hog = "x=$(head -c 200M /dev/zero | tr '\\0' x)"
-    cluster_team.commit({"jobs/hog.yaml": cluster_team.task(hog, limits={"memory": "64Mi"})})
+    cluster_team.commit({"jobs/hog.yaml": cluster_team.task(hog, memory=0.05, limits={"memory": "64Mi"})})
     document = cluster_team.reach("hog", "FAILED")
 
     assert tuple(document[key] for key in KEYS) == ("FAILED", "OOMKilled", "OOMKilled (limit 64Mi)", 0, 0)

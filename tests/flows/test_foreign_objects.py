@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 if TYPE_CHECKING:
-    from tests.flows.conftest import Team
+    from tests.flows.conftest import Hiring, Team
 
-pytestmark = pytest.mark.real
-
-
+@pytest.mark.real
 def test_a_workload_of_others_is_left_alone(simulated_team: Team) -> None:
     """A Deployment of the same class keeps its pods, its version and its class, even when no file declares that."""
     team = simulated_team
@@ -63,6 +62,7 @@ def theirs(team: Team) -> list[tuple[str, str, str]]:
     )
 
 
+@pytest.mark.real
 def test_a_foreign_job_of_the_wanted_name_is_a_conflict(simulated_team: Team) -> None:
     """It stays as it is; ours has no run, its status says why, the other jobs run, and the exit code asks for a person."""
     team = simulated_team
@@ -86,6 +86,7 @@ def test_a_foreign_job_of_the_wanted_name_is_a_conflict(simulated_team: Team) ->
     assert "job-reconciler/owner" not in team.get("job", "train-1")["metadata"].get("labels", {})
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("value", "code", "action"),
     [
@@ -109,3 +110,22 @@ def test_a_foreign_priority_class_stays_as_it_is(
     team.commit({"priorities/classes.yaml": None})
     team.reconcile("--allow-empty-source")
     assert team.get("priorityclass", team.name("low")) == before
+
+
+def test_two_repositories_share_a_namespace(local_team: Team, hiring: Hiring) -> None:
+    """Neither sees the jobs of the other; of one name, the first has it, and the second is told."""
+    first, elsewhere = local_team, hiring.root / "elsewhere"
+    elsewhere.mkdir()
+    second = replace(hiring, root=elsewhere).build(
+        first.namespace, first.environment, cluster="local", forks=first.forks
+    )
+    first.commit({"jobs/train.yaml": first.task("sleep 60"), "jobs/one.yaml": first.task("sleep 60")})
+    first.reconcile()
+    second.commit({"jobs/train.yaml": second.task("sleep 61"), "jobs/two.yaml": second.task("sleep 60")})
+    ran = second.reconcile()
+    assert (ran.code, ran.actions) == (3, [("conflict", "skipped", "train-1"), ("create", "done", "two-1")])
+    assert set(first.queue()) == {"one", "train"}
+
+    first.commit({"jobs/one.yaml": None})
+    assert first.reconcile().actions == [("cancel", "done", "one-1")]
+    assert first.jobs() == ["train-1", "two-1"]

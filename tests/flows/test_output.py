@@ -138,6 +138,32 @@ def test_what_render_prints_is_what_is_sent(busy_team: Team) -> None:
     assert rendered["spec"].items() <= live["spec"].items()
 
 
+def test_logs_go_on_through_recovery(team: Team) -> None:
+    """`logs -f` follows a job from attempt to attempt, and ends with it; the run keeps its task id."""
+    says = 'echo "attempt $JOB_ATTEMPT of $SKYPILOT_TASK_ID"'
+    team.commit(
+        {
+            "priorities/classes.yaml": team.classes(high=200, low=100),
+            "jobs/low.yaml": team.task(f"{says}\n{team.gated('low')}", priority="low", slot=True, grace=1),
+        }
+    )
+    team.reach("low", "RUNNING")
+    output = team.folder.parent / "log"
+    with output.open("wb") as stream:
+        follower = team.start("logs", "low", "-f", output=stream)
+        team.until(lambda: "started" in output.read_text(), "the first attempt")
+        team.commit({"jobs/high.yaml": team.task("true", priority="high", slot=True)})
+        team.reach("high", "SUCCEEDED")
+        team.until(lambda: (team.reconcile(), output.read_text().count("started") == 2)[1], "the second attempt")
+        team.open("low")
+        code = team.until(lambda: (team.reconcile(), follower.poll())[1] is not None, "the end") and follower.wait()
+    attempts = [line.split(" of ") for line in output.read_text().splitlines() if line.startswith("attempt ")]
+    attempts = [words for words in attempts if len(words) == 2]
+
+    assert (code, [attempt for attempt, _ in attempts]) == (0, ["attempt 0", "attempt 1"])
+    assert len({task for _, task in attempts}) == 1
+
+
 def test_a_table_needs_no_terminal(busy_team: Team) -> None:
     """Results go to stdout as plain text, what is wrong to stderr in the form that editors follow."""
     busy_team.reconcile()
