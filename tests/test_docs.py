@@ -13,12 +13,11 @@ import pytest
 
 from reconciler.cli.main import COMMANDS, cli
 from reconciler.core import controls, pod_config, priority, settings_fields, task_fields
+from reconciler.engine.declare import JOBS, PRIORITIES, SETTINGS
 from reconciler.errors import ExitCode
 from reconciler.model import ANNOTATION_PREFIX, Result, State, Verb, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from reconciler.core.fields import Fields
     from tests.conftest import Repo
 
@@ -36,12 +35,12 @@ TABLES: dict[str, list[tuple[str, Fields]]] = {
         (KUBERNETES, task_fields.KUBERNETES),
         (f"{KUBERNETES}custom_metadata.", task_fields.CUSTOM_METADATA),
     ],
+    "annotations": [(ANNOTATION_PREFIX, controls.CONTROLS)],
     "pod_config": [
         ("", pod_config.POD_CONFIG),
         ("metadata.", pod_config.METADATA),
         ("spec.", pod_config.REFUSED_SPEC),
     ],
-    "annotations": [(ANNOTATION_PREFIX, controls.CONTROLS)],
     "sky": [
         ("", settings_fields.SKY),
         ("kubernetes.", settings_fields.KUBERNETES),
@@ -57,7 +56,9 @@ def table(name: str) -> str:
     lines = ["| Field | Here | Value | |", "|---|---|---|---|"]
     for prefix, fields in TABLES[name]:
         for field in dict.fromkeys(fields.values()):
-            names = ", ".join(f"`{prefix}{key}`" for key, other in fields.items() if other == field)
+            keys = [key for key, other in fields.items() if other == field]
+            names = ", ".join(f"`{key}`" for key in keys)
+            names = f"`{prefix}{keys[0]}`" if len(keys) == 1 else f"`{prefix}`({names})" if prefix else names
             value = " or ".join(shape.value for shape in field.shapes)
             text = re.sub(r"([<|*\\])", r"\\\1", field.text)
             lines.append(f"| {names} | {field.fate.value} | {value} | {text} |")
@@ -98,9 +99,8 @@ def options() -> set[str]:
 )
 def test_every_word_is_explained(page: str, words: list[str]) -> None:
     """A word of the program's own stands in the table of the page that is for it."""
-    cells = re.findall(r"^\| ([^|]*)", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE)
-    explained = {word.split()[-1] for cell in cells for word in re.findall("`([^`]+)`", cell)}
-    explained |= {first for cell in cells for word in re.findall("`([^`]+)`", cell) for first in word.split()[:1]}
+    cells = re.findall(r"^\| ((?:\\\||[^|])*)", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE)
+    explained = {word for cell in cells for code in re.findall("`([^`]+)`", cell) for word in code.split()}
 
     assert [word for word in words if word not in explained] == []
 
@@ -109,26 +109,25 @@ def test_no_code_of_a_problem_is_made_up() -> None:
     """The codes that status.md names are the program's: each of them stands in its source."""
     text = (DOCS / "status.md").read_text(encoding="utf-8")
     section = text.partition("## Codes of problems")[2].partition("\n## ")[0]
-    codes = [code for line in re.findall(r"^\| (`[^|]*)\|", section, re.MULTILINE) for code in re.findall(r"`(.+?)`", line)]
+    codes = [
+        code for line in re.findall(r"^\| (`[^|]*)\|", section, re.MULTILINE) for code in re.findall(r"`(.+?)`", line)
+    ]
     source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "reconciler").rglob("*.py"))
 
     assert codes
     assert [code for code in codes if f'"{code}"' not in source] == []
 
 
-def blocks(text: str, language: str) -> Iterator[str]:
-    """Yield the fenced blocks of a language."""
-    yield from re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+def example_files(page: Path) -> dict[str, str | bytes | None]:
+    """Return the files of a repository that a page shows: blocks of YAML whose first line is the path of one."""
+    found = re.findall(r"^```yaml\n(# (\S+)\n.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return {path: text for text, path in found if path in SETTINGS or path.startswith((JOBS, PRIORITIES))}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES if example_files(page)])
 def test_examples_are_valid(page: Path, repo: Repo) -> None:
-    """A block of YAML that begins with the path of a file is that file, and nothing is wrong with it."""
-    text = page.read_text(encoding="utf-8")
-    places = [(re.match(r"# (\S+\.yaml)\b", block), block) for block in blocks(text, "yaml")]
-    files: dict[str, str | bytes | None] = {place[1]: block for place, block in places if place}
-    if not files:
-        pytest.skip("no example of a file")
+    """There is nothing wrong with the files that a page shows, nothing to warn of either."""
+    files = example_files(page)
     command = [sys.executable, "-m", "reconciler", "validate", "--repo", str(repo(files))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -9,11 +9,12 @@ from dataclasses import replace
 from reconciler.engine.loop import Loop, Rhythm
 from reconciler.engine.report import Report
 from reconciler.errors import ExitCode
-from reconciler.model import TERMINAL_STATES, Document, Problem, Severity, Verb
+from reconciler.model import TERMINAL_STATES, Document, Problem, Severity, State, Verb
 
 STARTED = "started"
 FINISHED = "finished"
 SECONDS_BETWEEN_PASSES = 1.0
+SETTLED_STATES = TERMINAL_STATES | {State.SUSPENDED}  # that one waits for a person
 
 
 def wait_for(
@@ -81,6 +82,6 @@ def _waited_for(report: Report, goal: str) -> list[str]:
 
 
 def _reached(document: Document, goal: str) -> bool:
-    if document["file"] is None or document["run"] is None or document["state"] in TERMINAL_STATES:
+    if document["file"] is None or document["run"] is None or document["state"] in SETTLED_STATES:
         return True
     return goal == STARTED and document["started_at"] is not None

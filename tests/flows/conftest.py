@@ -11,17 +11,17 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import pytest
 import yaml
-from forked import Forks
 
 from reconciler.cluster.local import LocalCluster, open_local_cluster
 
@@ -60,6 +60,33 @@ class Ran:
         return str(action["reason"])
 
 
+class Forks:
+    """Runs short commands by fork_server.py, which has imported everything; a context manager."""
+
+    def __enter__(self) -> Self:
+        """Start it; the first command waits until it is ready."""
+        server = Path(__file__).with_name("fork_server.py")
+        self._server = subprocess.Popen(
+            [sys.executable, str(server)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        with self._server:  # closes its standard input
+            pass
+
+    def run(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Ran:
+        """Run a command to its end."""
+        assert self._server.stdin
+        assert self._server.stdout
+        with tempfile.NamedTemporaryFile("r") as output, tempfile.NamedTemporaryFile("r") as errors:
+            streams = [os.devnull, output.name, errors.name]
+            request = {"arguments": arguments, "folder": str(folder), "environment": environment, "streams": streams}
+            print(json.dumps(request), file=self._server.stdin, flush=True)
+            return Ran(int(self._server.stdout.readline()), output.read(), errors.read())
+
+
 @dataclass(frozen=True)
 class Team:
     """A clone with its remote, and a cluster where the names of the team's PriorityClasses begin with `namespace`."""
@@ -86,7 +113,7 @@ class Team:
         return self.folder if self.cluster == "local" else self.remote
 
     def name(self, short: str) -> str:
-        """The full name of a PriorityClass."""
+        """Return the full name of a PriorityClass."""
         return f"{self.namespace}-{short}"
 
     def task(
@@ -175,7 +202,7 @@ class Team:
         """Run `reconcile` in the clone, on this team's cluster."""
         arguments, environ = self.arguments(*words), {**os.environ, **self.environment, **environment}
         if self.forks:
-            ran = Ran(*self.forks.run(arguments, self.folder, environ))
+            ran = self.forks.run(arguments, self.folder, environ)
         else:
             command = [sys.executable, "-m", "reconciler", *arguments]
             done = subprocess.run(

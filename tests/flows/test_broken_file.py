@@ -41,7 +41,7 @@ def test_one_broken_file_among_ten_good_ones(team: Team) -> None:
 
 
 def check_problem(problems: list[dict[str, object]]) -> None:
-    """The problem names path, line, column and field, and its message what was found."""
+    """Check that the problem names path, line, column and field, and its message what was found."""
     (problem,) = problems
     message = str(problem["message"])
     assert {key: value for key, value in problem.items() if key != "message"} == PROBLEM

@@ -231,7 +231,7 @@ def test_a_revert_to_a_version_that_ended_starts_nothing(local_team: Team) -> No
 
 def test_a_job_that_takes_its_time_to_end(team: Team) -> None:
     """While a cancelled run uses up its grace nothing is done about it; its restored file waits, and then runs."""
-    slow = f"trap 'sleep 3; exit 0' TERM\n{team.gated('train')}"
+    slow = f"trap 'sleep 2; exit 0' TERM\n{team.gated('train')}"
     team.commit({"jobs/train.yaml": team.task(slow, grace=20), "jobs/other.yaml": team.task("true")})
     team.reach("train", "RUNNING")
     team.reach("other", "SUCCEEDED")
@@ -267,3 +267,13 @@ def test_a_change_of_the_settings_takes_effect_at_the_next_run(local_team: Team)
     team.commit({"jobs/train.yaml": team.task('echo "SITE is $SITE"')})
     team.reach("train", "SUCCEEDED")
     assert team.log("train") == "SITE is 2\n"
+
+
+def test_a_job_for_another_cluster_is_left_to_others(local_team: Team) -> None:
+    """A file that asks for another context is held by this pass, and is fine."""
+    team = local_team
+    team.commit({"jobs/train.yaml": team.task("true").replace("cpus:", "infra: k8s/elsewhere\n  cpus:")})
+    ran = team.reconcile()
+
+    assert (ran.code, ran.actions, team.jobs()) == (0, [("hold", "skipped", "train-1")], [])
+    assert ran.reason("train-1") == "asks for context elsewhere; this pass speaks to local"

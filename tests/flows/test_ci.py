@@ -49,3 +49,18 @@ def test_a_late_run_does_nothing(cluster_team: Team) -> None:
     ran = checkout(team, "late", old).reconcile(**CI)
 
     assert (ran.code, ran.json["superseded"], ran.actions, team.jobs()) == (0, True, [], [])
+
+
+def test_a_pass_needs_no_clone(cluster_team: Team) -> None:
+    """A URL is enough; the status goes where it came from, and the next pass has nothing to do."""
+    team = cluster_team
+    team.commit({"jobs/train.yaml": team.task("true", controls={"suspend": "true"})})
+    cache = str(team.folder.parent / "cache")
+    elsewhere = replace(team, folder=team.folder.parent)
+    first = elsewhere.reconcile("--repo", f"file://{team.remote}", XDG_CACHE_HOME=cache)
+    second = elsewhere.reconcile("--repo", f"file://{team.remote}", XDG_CACHE_HOME=cache)
+
+    assert (first.code, first.actions) == (0, [("create", "done", "train-1")])
+    assert (second.code, second.actions, second.json["status_commit"]) == (0, [], None)
+    assert team.queue()["train"]["state"] == "SUSPENDED"
+    assert team.reconcile().actions == []  # and it is the same owner as the clone is

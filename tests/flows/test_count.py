@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kubelet
 def test_four_interruptions_are_four_recoveries_though_nobody_watched(
     cluster_team: Team, own_control_plane: object
 ) -> None:
-    """Preempted, evicted, its pod deleted, preempted again, and the controllers killed meanwhile: one pass tells four."""
+    """Preempted, evicted, its pod deleted, preempted again, the controllers killed meanwhile: one pass tells four."""
     team = cluster_team
     team.commit(
         {

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Git
-
+    from tests.conftest import Git
     from tests.flows.conftest import Ran, Team
 
 LOCAL_NOTE = "reconcile: --cluster local runs the repository's commands on this machine, as you and without isolation\n"

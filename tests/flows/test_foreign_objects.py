@@ -12,6 +12,7 @@ import yaml
 if TYPE_CHECKING:
     from tests.flows.conftest import Hiring, Team
 
+
 @pytest.mark.real
 def test_a_workload_of_others_is_left_alone(simulated_team: Team) -> None:
     """A Deployment of the same class keeps its pods, its version and its class, even when no file declares that."""
@@ -64,7 +65,7 @@ def theirs(team: Team) -> list[tuple[str, str, str]]:
 
 @pytest.mark.real
 def test_a_foreign_job_of_the_wanted_name_is_a_conflict(simulated_team: Team) -> None:
-    """It stays as it is; ours has no run, its status says why, the other jobs run, and the exit code asks for a person."""
+    """It stays as it is; ours has no run and says why, the other jobs run, and the exit code asks for a person."""
     team = simulated_team
     foreign = team.kubectl("create", "job", "train-1", "--image=local/bash:1", "--output=json", "--", "sleep", "1d")
     uid = json.loads(foreign)["metadata"]["uid"]

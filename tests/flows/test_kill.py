@@ -29,9 +29,9 @@ def check_one_run_each(team: Team, number: int = 1) -> None:
     """Each job has one Job, on the cluster and on record, and the next pass writes nothing."""
     assert team.jobs() == [f"{name}-{number}" for name in NAMES]
     queue = team.queue()
-    assert {name: (job["run"]["number"], job["state"]) for name, job in queue.items()} == {
-        name: (number, "SUSPENDED") for name in NAMES
-    }
+    assert {name: (job["run"]["number"], job["state"]) for name, job in queue.items()} == dict.fromkeys(
+        NAMES, (number, "SUSPENDED")
+    )
     ran = team.reconcile()
     assert (ran.code, ran.actions, ran.json["status_commit"]) == (0, [], None)
 
@@ -50,6 +50,23 @@ def test_killed_at_any_moment(suspended: Team) -> None:
     ran = team.reconcile()
     assert ran.code == 0, ran.stderr
     check_one_run_each(team)
+
+
+def test_killed_while_jobs_start(local_team: Team) -> None:
+    """Not only the Jobs, the commands too run once: each leaves one line."""
+    team = local_team
+    left = team.folder.parent / "left"
+    team.commit({f"jobs/{name}.yaml": team.task(f"echo {name} >> {left}") for name in NAMES})
+    for _ in range(4):
+        process = team.start("--once")
+        time.sleep(random.uniform(0.2, 1.0))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    ran = team.run("--once", "--wait", "finished", "--timeout", "60s")
+
+    assert ran.code == 0, ran.stderr
+    assert sorted(left.read_text().split()) == NAMES
+    assert set(team.states().values()) == {"SUCCEEDED"}
 
 
 def test_killed_while_it_replaces(suspended: Team) -> None:

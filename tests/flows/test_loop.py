@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from control_plane import ControlPlane
+
     from tests.flows.conftest import Team
 
 
@@ -114,3 +119,57 @@ def test_the_loop_outlives_its_remote(local_team: Team) -> None:
         recorded(team, "second", "SUCCEEDED")
 
         assert (process.poll(), said(team).count("git ls-remote")) == (None, 1)
+
+
+def test_the_loop_follows_a_url(local_team: Team) -> None:
+    """Without a clone of one's own it keeps a private one up to date, and needs no pull by anybody."""
+    team = local_team
+    suspended = team.task("sleep 60", controls={"suspend": "true"})
+    team.commit({"reconciler.yaml": settings(team), "jobs/first.yaml": suspended})
+    cache = str(team.folder.parent / "cache")
+    away = replace(team, environment={**team.environment, "XDG_CACHE_HOME": cache})
+    with looping(away, "--repo", f"file://{team.remote}", "--interval", "0.5s"):
+        team.until(lambda: team.jobs() == ["first-1"], "the first job")
+        team.commit({"jobs/second.yaml": suspended})
+        team.until(lambda: team.jobs() == ["first-1", "second-1"], "the second job")
+
+
+@pytest.mark.real
+def test_the_loop_outlives_its_cluster(cluster_team: Team, own_control_plane: ControlPlane) -> None:
+    """A server that crashes and comes back changes nothing that it had, and what was committed meanwhile is applied."""
+    team = cluster_team
+    suspended = team.task("true", controls={"suspend": "true"})
+    team.commit({"reconciler.yaml": settings(team), "jobs/first.yaml": suspended})
+    with looping(team, "--interval", "1s") as process:
+        recorded(team, "first", "SUSPENDED")
+        run = team.document("first")["run"]
+        own_control_plane.processes.kill("kube-apiserver")
+        team.commit({"jobs/second.yaml": suspended})
+        team.until(lambda: "reconcile: could not " in said(team), "the complaint")
+        own_control_plane.restart("kube-apiserver")
+        recorded(team, "second", "SUSPENDED")
+
+        assert (process.poll(), team.document("first")["run"]) == (None, run)
+        assert "LOST" not in " ".join(team.status_commits())
+
+
+@pytest.mark.real
+def test_the_loop_ends_though_its_cluster_hangs(cluster_team: Team, own_control_plane: ControlPlane) -> None:
+    """SIGTERM is heard within 5 s while a request waits for its answer."""
+    team = cluster_team
+    team.commit({"jobs/first.yaml": team.task("true", controls={"suspend": "true"})})
+    server = json.loads((own_control_plane.folder / "pids" / "kube-apiserver.json").read_text())["pid"]
+    with looping(team, "--interval", "0.2s") as process:
+        recorded(team, "first", "SUSPENDED")
+        os.kill(server, signal.SIGSTOP)
+        try:
+            time.sleep(1.5)  # the next pass has begun by then
+            begun = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(20)
+            duration = time.monotonic() - begun
+        finally:
+            os.kill(server, signal.SIGCONT)
+
+    assert (code, duration < 5) == (0, True)
+    assert "Traceback" not in said(team)

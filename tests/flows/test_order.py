@@ -14,7 +14,7 @@ def test_equal_jobs_run_one_after_the_other_as_they_were_submitted(team: Team) -
     files = {"priorities/classes.yaml": team.classes(low=100)}
     order = ["zebra", "ape", "mole"]
     for name in order:
-        files[f"jobs/{name}.yaml"] = team.task("sleep 1.1", priority="low", slot=True)
+        files[f"jobs/{name}.yaml"] = team.task("sleep 0.2", priority="low", slot=True)
         team.commit(files)
         assert team.reconcile().actions[-1] == ("create", "done", f"{name}-1")
     for name in order:

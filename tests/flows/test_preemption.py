@@ -40,7 +40,7 @@ def test_an_urgent_job_takes_the_place_and_gives_it_back(team: Team) -> None:
 
 
 def check_all_views(team: Team, **expected: tuple[str, int]) -> None:
-    """The command, the documents, the front page and kubectl tell the same of each job: state and recoveries."""
+    """Check that command, documents, front page and kubectl tell the same of each job: state and recoveries."""
     queue = team.queue()
     assert {name: (job["state"], job["recoveries"]) for name, job in queue.items()} == expected
     assert {name: team.document(name) for name in expected} == queue

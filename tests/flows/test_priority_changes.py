@@ -27,8 +27,8 @@ def test_another_value_is_held(team: Team) -> None:
     assert (ran.code, ran.actions, live_value(team, "low")) == (3, [("hold", "skipped", low)], 100)
     assert ran.reason(low) == (
         "value is 100 on the cluster and 150 in priorities/classes.yaml, and Kubernetes never changes it in place: "
-        f"declare a class of another name, or run `kubectl delete priorityclass {low}` and the next pass makes it anew; "
-        "pods that are there keep the old one"
+        f"declare a class of another name, or run `kubectl delete priorityclass {low}` and the next pass makes it "
+        "anew; pods that are there keep the old one"
     )
     assert yaml.safe_load(team.show("priorities.yaml"))["classes"][0]["differs"] == ["value"]
 

@@ -9,8 +9,7 @@ if TYPE_CHECKING:
 
 
 def test_a_second_pass_writes_nothing(team: Team) -> None:
-    """No request that could change something reaches the API, and no commit the status branch: while jobs run, wait,
-    and when all have ended."""
+    """No request that could change something reaches the API, no commit the branch, as long as nothing happens."""
     team.commit(
         {
             "priorities/classes.yaml": team.classes(high=200, low=100, default="low"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -45,11 +46,35 @@ def test_a_wait_in_vain(local_team: Team) -> None:
 
 
 def test_what_a_person_must_decide_is_not_waited_for(local_team: Team) -> None:
-    """An invalid file and a LOST job would never get there: the wait ends, and the exit code is 3."""
+    """An invalid, a LOST and a suspended job would never get there: the wait ends, and the exit code is 3."""
     team = local_team
-    team.commit({"jobs/lost.yaml": team.task(team.gated("lost")), "jobs/broken.yaml": "run: 5\nname: [x]\n"})
+    team.commit(
+        {
+            "jobs/lost.yaml": team.task(team.gated("lost")),
+            "jobs/broken.yaml": "run: [not closed\n",
+            "jobs/later.yaml": team.task("true", controls={"suspend": "true"}),
+        }
+    )
     team.reach("lost", "RUNNING")
     team.delete("Job", "lost-1")
     ran = team.reconcile("--wait", "finished", "--timeout", "60s")
 
-    assert (ran.code, team.states()) == (3, {"broken": "INVALID", "lost": "LOST"})
+    assert (ran.code, team.states()) == (3, {"broken": "INVALID", "lost": "LOST", "later": "SUSPENDED"})
+
+
+def test_a_wait_that_is_interrupted(local_team: Team) -> None:
+    """Ctrl-C ends it with 130 and a word of comfort; the job runs on, and the next pass finds it."""
+    team = local_team
+    team.commit({"jobs/train.yaml": team.task(team.gated("train"))})
+    with (team.folder.parent / "output").open("w+b") as output:
+        process = team.start("--once", "--wait", "finished", output=output)
+        team.until(lambda: team.git(team.folder, "branch", "--list", team.status_branch), "the first pass")
+        process.send_signal(signal.SIGINT)
+        code = process.wait(20)
+        output.seek(0)
+        text = output.read().decode()
+
+    assert code == 130
+    assert text.splitlines()[-1] == "reconcile: interrupted; nothing is lost, the next pass goes on from here"
+    assert "Traceback" not in text
+    assert team.reach("train", "RUNNING")["run"]["number"] == 1

@@ -20,7 +20,9 @@ def test_each_waiting_job_says_why(cluster_team: Team) -> None:
     team.commit(
         {
             "jobs/big.yaml": team.task("true", limits={"example.com/slot": "2"}),
-            "jobs/no-image.yaml": team.task("true").replace("memory:", "image_id: docker:127.0.0.1:1/none:1\n  memory:"),
+            "jobs/no-image.yaml": team.task("true").replace(
+                "memory:", "image_id: docker:127.0.0.1:1/none:1\n  memory:"
+            ),
             "jobs/no-secret.yaml": team.task("true", secrets={"HF_TOKEN": None}),
         }
     )
@@ -44,9 +46,7 @@ def test_a_quota_keeps_a_pod_from_being_made(cluster_team: Team) -> None:
     cluster_team.commit({"jobs/train.yaml": cluster_team.task("true")})
     document = cluster_team.reach("train", "PENDING", reason="FailedCreate")
 
-    assert re.fullmatch(
-        r"exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0", document["message"]
-    )
+    assert re.fullmatch(r"exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0", document["message"])
 
 
 @pytest.mark.parametrize(
