@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -37,6 +38,7 @@ VERB_STYLES = {
     Verb.PRUNE: "yellow",
     Verb.CONFLICT: "red",
 }
+TEXT_COLUMNS = ("REASON", "VICTIMS", "")  # sentences may be folded on a narrow terminal, names may not
 PIPED_WIDTH = 10_000  # a pipe has no width: nothing is folded or cut there
 
 
@@ -82,7 +84,8 @@ def print_table(
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for title in header:
-        table.add_column(title, justify="right" if title in numbers else "left", overflow="fold")
+        folds = title in TEXT_COLUMNS
+        table.add_column(title, justify="right" if title in numbers else "left", overflow="fold", no_wrap=not folds)
     for row in rows:
         table.add_row(*(Text(text, style=style) for text, style in row))
     stdout = console()
@@ -115,7 +118,7 @@ def _action_row(action: Action) -> Sequence[tuple[str, str]]:
 
 def print_problems(problems: Iterable[Problem]) -> None:
     """Print problems to stderr as `path:line:column: severity: field: message [code]`, which editors can follow."""
-    colour = sys.stderr.isatty()
+    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     for problem in problems:
         place = ":".join(str(part) for part in (problem.path, problem.line, problem.column) if part)
         field = f"{problem.field}: " if problem.field and problem.field not in problem.message else ""

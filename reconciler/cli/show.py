@@ -50,7 +50,6 @@ def _print_facts(document: Document) -> None:
     from reconciler.core.queue import duration_text, rows, run_id
 
     row = rows([document], datetime.now(UTC), everything=True)[0]
-    priority = document["priority"] or {}
     recoveries = str(document["recoveries"]) + ("" if document["exact"] else " (not exact)")
     facts = [
         ("run", run_id(document), ""),
@@ -59,9 +58,9 @@ def _print_facts(document: Document) -> None:
         ("message", document["message"], ""),
         ("file", document["file"] or "(removed)", ""),
         ("commit", document["commit"], ""),
-        ("priority", f"{priority.get('class') or '-'} ({priority.get('value')})", ""),
+        ("priority", _priority(document), ""),
         ("resources", document["resources"], ""),
-        ("where", f"{document['context']}, namespace {document['namespace']}", ""),
+        ("where", f"{document['context']}, namespace {document['namespace']}" if document["run"] else None, ""),
         ("recoveries", recoveries, ""),
         ("restarts on error", str(document["restarts_on_error"]), ""),
         ("submitted", document["submitted_at"], ""),
@@ -75,6 +74,13 @@ def _print_facts(document: Document) -> None:
         ),
     ]
     print_table((document["job"], ""), [((name, "dim"), (value, style)) for name, value, style in facts if value])
+
+
+def _priority(document: Document) -> str | None:
+    priority = document["priority"] or {}
+    if priority.get("value") is None:
+        return priority.get("class")
+    return f"{priority.get('class') or 'no class'} ({priority['value']})"
 
 
 def _print_attempts(document: Document) -> None:

@@ -108,5 +108,5 @@ def _advice(kind: type[ClusterError], detail: str) -> str:
     if kind is Forbidden and "system:anonymous" in detail:
         return " (the kubeconfig's user has no credentials, so the request went without any)"
     if kind is Forbidden and " cannot " in detail:
-        return " (`reconcile manifests` prints the permissions that are needed)"
+        return " (docs/operating.md lists the rights that are needed)"
     return ""

@@ -162,7 +162,9 @@ def _observed(run: LiveRun, before: Document | None, known: Known) -> Document:
         "context": known.context,
         "namespace": run.namespace,
         "submitted_at": seen.submitted_at or old.get("submitted_at"),
-        "attempts": merge_attempts(old.get("attempts") or [], seen.attempts),
+        "attempts": merge_attempts(
+            old.get("attempts") or [], seen.attempts, suspended=old.get("state") == State.SUSPENDED
+        ),
     }
     starts = [attempt["started_at"] for attempt in section["attempts"]] + [old.get("started_at")]
     section["started_at"] = min(filter(None, starts), default=None)

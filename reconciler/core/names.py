@@ -8,10 +8,44 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from reconciler.core.name_rules import job_name
 from reconciler.model import Problem, Severity, TaskFile
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJob:
+    """Where a job's file was when it was last seen, and the task hash of its newest run."""
+
+    path: str
+    task_hash: str
+
+
+def keep_moved_names(files: Sequence[TaskFile], known: Mapping[str, KnownJob]) -> tuple[TaskFile, ...]:
+    """Return the files, with those that moved under their job's old name.
+
+    Only a file that declares no name needs it, since its name comes from its path. It keeps the name that its path has
+    on record, or that of a job whose file is gone and whose newest run is of this very version, when there is just one.
+    """
+    paths = {file.path for file in files}
+    named_at = {job.path: name for name, job in sorted(known.items(), reverse=True)}
+    left: dict[str, list[str]] = defaultdict(list)
+    for name, job in known.items():
+        if job.path not in paths:
+            left[job.task_hash].append(name)
+    return tuple(_under_old_name(file, known, named_at, left) for file in files)
+
+
+def _under_old_name(
+    file: TaskFile, known: Mapping[str, KnownJob], named_at: Mapping[str, str], left: Mapping[str, list[str]]
+) -> TaskFile:
+    task = file.task
+    if task is None or task.original_name is not None or task.name in known:
+        return file
+    moved = left.get(task.task_hash, [])
+    name = named_at.get(file.path) or (moved[0] if len(moved) == 1 else None)
+    return replace(file, name=name, task=replace(task, name=name)) if name else file
 
 
 def resolve_names(

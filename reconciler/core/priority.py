@@ -240,4 +240,7 @@ def _may_replace(reader: Reader, place: FieldPath, ours: dict[str, Any]) -> bool
     text = reader.document.source((*place, REPLACE))
     if REPLACE in ours and text not in {"true", "false"}:
         reader.error((*place, REPLACE), "invalid-value", f'{REPLACE} must be "true" or "false", not {shown(text)}')
+    if text == "true":
+        message = "classes are not replaced yet: a changed value is held; rename the class, or delete it by hand"
+        reader.warning((*place, REPLACE), "not-supported-yet", message)
     return text == "true"

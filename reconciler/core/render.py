@@ -21,7 +21,7 @@ from reconciler.core.encoding import job_form
 from reconciler.core.merged_pod import check_merged_pod
 from reconciler.core.pod_layers import check_layers, custom_metadata_layers, pod_config_layers
 from reconciler.core.rendered_pod import rendered_pod, variables
-from reconciler.core.supervisor import GRACE_VARIABLE
+from reconciler.core.supervisor import FAILURES_ANNOTATION, FAILURES_VARIABLE, GRACE_VARIABLE
 from reconciler.model import (
     ANNOTATION_PREFIX,
     COMMIT,
@@ -123,11 +123,13 @@ def _pod_spec(task: Task, merged: Manifest, own: list[Manifest], priority_class:
     """Put what is the run's own over the merged spec."""
     spec: Manifest = _without_nulls(merged)
     grace = {"name": GRACE_VARIABLE, "value": str(spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE))}
-    names = {variable["name"] for variable in (*own, grace)}
+    count = {"fieldRef": {"fieldPath": f"metadata.annotations['{FAILURES_ANNOTATION}']"}}
+    own = [*own, grace, {"name": FAILURES_VARIABLE, "valueFrom": count}]
+    names = {variable["name"] for variable in own}
     for container in spec["containers"]:
         if container["name"] == MAIN_CONTAINER:
             others = [variable for variable in container.get("env", []) if variable.get("name") not in names]
-            container["env"] = [*others, *own, grace]
+            container["env"] = [*others, *own]
     if not merged.keys() & {"automountServiceAccountToken", "serviceAccountName", "serviceAccount"}:
         spec["automountServiceAccountToken"] = False
     spec.pop("priorityClassName", None)

@@ -14,12 +14,14 @@ _HAS_ATTEMPT = TERMINAL_STATES - {State.CANCELLED} | {State.STARTING, State.RUNN
 AttemptEntry = dict[str, str | int | None]
 
 
-def merge_attempts(recorded: Sequence[AttemptEntry], seen: Sequence[Attempt]) -> list[AttemptEntry]:
+def merge_attempts(
+    recorded: Sequence[AttemptEntry], seen: Sequence[Attempt], *, suspended: bool = False
+) -> list[AttemptEntry]:
     """Return recorded attempts with those seen now, in the order in which they came; one pod is one attempt.
 
     What is seen now is newer, but what was known stays known: a status can lose what it had. The end of an attempt
     whose pod went unseen is when its successor was made: the Job controller waits for one before the other. The newest
-    50 are kept.
+    50 are kept. Of an attempt that was `suspended`, and not seen to end, the end stays unknown.
     """
     entries = {entry["pod"]: entry for entry in recorded}
     for attempt in _not_dropped(entries.keys(), seen):
@@ -34,7 +36,7 @@ def merge_attempts(recorded: Sequence[AttemptEntry], seen: Sequence[Attempt]) ->
         }
     made = {attempt.pod: attempt.created_at for attempt in seen}
     for pod, successor in pairwise(entries):
-        if pod not in made and entries[pod]["ended_at"] is None:
+        if pod not in made and entries[pod]["ended_at"] is None and not suspended:
             entries[pod] |= {"ended_at": made.get(str(successor))}
     return list(entries.values())[-_MOST_ATTEMPTS:]
 

@@ -17,7 +17,8 @@ not finished its work, and bash as PID 1 would neither pass a signal on nor reap
 Exit codes: 217 told to stop while a phase was at work or outstanding, whatever the phase returned · 219 setup failed ·
 else run's own (128 + n for signal n), with 217, 218, 219 and 255 passed on as 1. JOB_TERMINATION_LOG (default
 /dev/termination-log) gets `{"phase": "setup"|"run", "exit_code": N}`, with the phase's own code; null while it runs,
-which is what remains after a SIGKILL. JOB_ATTEMPT replaces JOB_COMPLETION_INDEX, which JAX and others take for a rank.
+which is what remains after a SIGKILL. JOB_ATTEMPT is 0 in the first attempt and above 0 in every later one: the index
+and the failures within it. JOB_COMPLETION_INDEX is taken away, since JAX and others take it for a rank.
 
 The codes have their names, and their meaning for the Job, in `core.encoding`.
 """
@@ -25,6 +26,8 @@ The codes have their names, and their meaning for the Job, in `core.encoding`.
 from __future__ import annotations
 
 GRACE_VARIABLE = "JOB_GRACE_SECONDS"  # the pod's terminationGracePeriodSeconds
+FAILURES_VARIABLE = "JOB_INDEX_FAILURES"  # the pod's annotation FAILURES_ANNOTATION, which is not always there
+FAILURES_ANNOTATION = "batch.kubernetes.io/job-index-failure-count"
 
 SUPERVISOR = r"""
 # Names begin with __ because a variable that the job has too would be changed for it.
@@ -37,9 +40,9 @@ if ((BASH_VERSINFO[0] < 4)); then
 fi
 
 __log=${JOB_TERMINATION_LOG:-/dev/termination-log}
-export JOB_ATTEMPT="${JOB_COMPLETION_INDEX:-0}"
+export JOB_ATTEMPT=$((${JOB_COMPLETION_INDEX:-0} + ${JOB_INDEX_FAILURES:-0}))
 __grace=${JOB_GRACE_SECONDS:-0}
-unset JOB_TERMINATION_LOG JOB_COMPLETION_INDEX JOB_GRACE_SECONDS
+unset JOB_TERMINATION_LOG JOB_COMPLETION_INDEX JOB_INDEX_FAILURES JOB_GRACE_SECONDS
 
 # One line, so that bash's messages number the lines of the script right.
 __prelude='[ -f ~/.bashrc ] && . ~/.bashrc; set -a; '

@@ -7,7 +7,6 @@ Events only say when to look. A burst of them is one pass, and passes that write
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -18,7 +17,6 @@ from reconciler.model import OWNER_LABEL
 FIRST_RETRY = 1.0
 LAST_RETRY = 60.0
 WATCH_TIMEOUT = 60.0
-REST_AFTER_FAILED_WATCH = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +93,18 @@ class Loop:
 def watch_cluster(cluster: Cluster, kind: str, owner: str, stop: threading.Event) -> Iterable[None]:
     """Yield whenever one of our objects changes, until `stop` is set.
 
-    A watch that breaks is opened again; what happened in between is seen by the pass that this yields for.
+    A watch that ends is opened again; what happened in between is seen by the pass that this yields for. One that can't
+    be opened is tried again with growing distance: without it the interval is what makes the loop look.
     """
-    while not stop.is_set():
-        started = time.monotonic()
+    rest = FIRST_RETRY
+    while not stop.wait(rest):
         try:
             for _ in cluster.watch(kind, labels=f"{OWNER_LABEL}={owner}", timeout=WATCH_TIMEOUT):
                 yield None
                 if stop.is_set():
                     return
         except ReconcilerError:
-            stop.wait(REST_AFTER_FAILED_WATCH)
-        if time.monotonic() - started < 1:
-            stop.wait(1)
+            rest = min(rest * 2, LAST_RETRY)
+            continue
+        rest = FIRST_RETRY
         yield None

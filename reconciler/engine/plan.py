@@ -17,7 +17,18 @@ from reconciler.engine.declare import class_missing, locate
 from reconciler.engine.options import Options
 from reconciler.engine.read import Live, Source, resolve_files
 from reconciler.engine.record import CLUSTERS
-from reconciler.model import RENDER_HASH, Action, LiveRun, Problem, Severity, Task, TaskFile, Verb
+from reconciler.model import (
+    RENDER_HASH,
+    TERMINAL_STATES,
+    Action,
+    Document,
+    LiveRun,
+    Problem,
+    Severity,
+    Task,
+    TaskFile,
+    Verb,
+)
 
 OUTDATED = "outdated"
 
@@ -103,6 +114,8 @@ class _Jobs:
         if task:
             namespace = namespace_of(task, self.source.site, self.cluster.context, self.cluster.default_namespace)
             wanted = decide.Wanted(task, namespace)
+        if not runs and document and _runs_elsewhere(document, self.cluster.context):
+            return [_hold_elsewhere(name, document, self.cluster.context)]
         actions = decide.decide_job(
             name,
             wanted,
@@ -158,6 +171,17 @@ class _Jobs:
         problem = class_missing(task, name, Severity.ERROR, "neither in priorities/ nor on the cluster")
         self.problems.append(problem)
         return problem.message
+
+
+def _runs_elsewhere(document: Document, context: str) -> bool:
+    """Whether a job's newest run is on record as unfinished on another cluster, which this pass can't see."""
+    return bool(document["run"]) and document["context"] != context and document["state"] not in TERMINAL_STATES
+
+
+def _hold_elsewhere(name: str, document: Document, context: str) -> Action:
+    run = f"{name}-{document['run']['number']}"
+    reason = f"{run} is {document['state']} on {document['context']}, and this pass speaks to {context}: not looked at"
+    return Action(Verb.HOLD, "Job", document["namespace"], run, name, reason)
 
 
 def _refusal(

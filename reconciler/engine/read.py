@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from reconciler.cluster.interface import Cluster
-from reconciler.core.names import resolve_names
+from reconciler.core.names import KnownJob, keep_moved_names, resolve_names
 from reconciler.core.observe import live_runs
 from reconciler.engine.declare import JOBS, Declared, declare
 from reconciler.engine.options import Options
 from reconciler.engine.record import Setting, StatusPlace, read_documents, read_setting
 from reconciler.errors import Forbidden
-from reconciler.model import OWNER_LABEL, Document, LiveRun, Manifest, Problem, Severity, Site, TaskFile
+from reconciler.model import FILE, OWNER_LABEL, Document, LiveRun, Manifest, Problem, Severity, Site, TaskFile
 from reconciler.source.record import Record, read_record
 from reconciler.source.remote import is_superseded, ls_remote, source_tip
 from reconciler.source.repository import Repository
@@ -148,20 +148,24 @@ def with_last_states(after: Live, before: Live, deleted: Iterable[Manifest]) -> 
 
 def resolve_files(source: Source, runs: Iterable[LiveRun]) -> tuple[dict[str, TaskFile], list[Problem]]:
     """Return which file speaks for which job; what git could not show (a link, a submodule) holds its names too."""
-    recorded = {name: document["file"] for name, document in source.documents.items() if document["file"]}
-    live = {
-        run.job: run.manifest["metadata"]["annotations"].get("job-reconciler/file", "")
-        for run in runs
-        if not run.finished
+    recorded = {
+        n: KnownJob(d["file"], (d["run"] or {}).get("task_hash", "")) for n, d in source.documents.items() if d["file"]
     }
+    unfinished = {run.job: KnownJob(_file_of(run), run.task_hash) for run in runs if not run.finished}
+    files = keep_moved_names(source.declared.task_files, unfinished | recorded)
+    recorded_paths, live_paths = ({n: job.path for n, job in known.items()} for known in (recorded, unfinished))
     hidden = [p for p in source.revision.problems if p.severity is Severity.ERROR and p.path.startswith(JOBS)]
-    known = {*recorded.values(), *live.values()}
+    known = {*recorded_paths.values(), *live_paths.values()}
     unread = [
         TaskFile(path, None, None, (problem,))
         for problem in hidden
         for path in sorted({problem.path, *(p for p in known if p.startswith(f"{problem.path}/"))})
     ]
-    return resolve_names([*source.declared.task_files, *unread], recorded, live)
+    return resolve_names([*files, *unread], recorded_paths, live_paths)
+
+
+def _file_of(run: LiveRun) -> str:
+    return str((run.manifest["metadata"].get("annotations") or {}).get(FILE, ""))
 
 
 def _namespaces(cluster: Cluster, source: Source) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reconciler.core.render import RunIdentity, namespace_of, render_job
 from reconciler.engine.declare import locate
 from reconciler.engine.options import Options
-from reconciler.engine.read import parse_source, read_git
+from reconciler.engine.read import parse_source, read_git, resolve_files
 from reconciler.errors import UsageError
 from reconciler.model import Manifest, Problem, Severity
 from reconciler.source.repository import Repository
@@ -23,7 +23,7 @@ def render(
     UsageError when no file declares the job.
     """
     source = parse_source(read_git(repository, options, context or OFFLINE_CONTEXT))
-    files = {file.name: file for file in source.declared.task_files if file.name}
+    files, _ = resolve_files(source, ())
     if job not in files:
         raise UsageError(f"no file under jobs/ declares a job {job!r}; there are: {', '.join(sorted(files)) or 'none'}")
     task = files[job].task

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from reconciler.core.names import resolve_names
-from reconciler.model import Problem, Severity, TaskFile
+from reconciler.core.names import KnownJob, keep_moved_names, resolve_names
+from reconciler.model import Problem, Severity, Task, TaskFile
 
 BROKEN = Problem(Severity.ERROR, "yaml", "jobs/a.yaml", "is broken")
 A, B, C = "jobs/a.yaml", "jobs/b.yaml", "jobs/c.yaml"
@@ -98,3 +98,58 @@ def test_names(
     assert {(problem.code, problem.severity, problem.field) for problem in found} <= {
         ("duplicate-name", Severity.ERROR, "name")
     }
+
+
+@pytest.fixture
+def file_of(task: Callable[..., Task]) -> Callable[..., TaskFile]:
+    """Build a valid file: `declared` is the name that it gives itself, if any."""
+
+    def build(path: str, task_hash: str, declared: str | None = None) -> TaskFile:
+        name = declared or path.removeprefix("jobs/").removesuffix(".yaml").replace("/", "-")
+        return TaskFile(path, name, task(path=path, name=name, original_name=declared, task_hash=task_hash), ())
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("files", "known", "names"),
+    [
+        pytest.param([("jobs/t/a.yaml", "h", None)], {"a": ("jobs/a.yaml", "h")}, ["a"], id="moved"),
+        pytest.param(
+            [("jobs/t/a.yaml", "h", None)], {"a": ("jobs/t/a.yaml", "x")}, ["a"], id="moved before, edited now"
+        ),
+        pytest.param(
+            [("jobs/t/a.yaml", "x", None)], {"a": ("jobs/a.yaml", "h")}, ["t-a"], id="moved and edited: another"
+        ),
+        pytest.param(
+            [("jobs/a.yaml", "h", None), ("jobs/b.yaml", "h", None)],
+            {"a": ("jobs/a.yaml", "h")},
+            ["a", "b"],
+            id="copied",
+        ),
+        pytest.param(
+            [("jobs/c.yaml", "h", None)],
+            {"a": ("jobs/a.yaml", "h"), "b": ("jobs/b.yaml", "h")},
+            ["c"],
+            id="one of two that are alike: nobody can tell which",
+        ),
+        pytest.param([("jobs/b.yaml", "h", "b")], {"a": ("jobs/a.yaml", "h")}, ["b"], id="it says who it is"),
+        pytest.param(
+            [("jobs/b.yaml", "h", None)],
+            {"a": ("jobs/a.yaml", "h"), "b": ("jobs/x.yaml", "y")},
+            ["b"],
+            id="its own name is known",
+        ),
+    ],
+)
+def test_a_file_that_moved_stays_the_same_job(
+    files: Sequence[tuple[str, str, str | None]],
+    known: dict[str, tuple[str, str]],
+    names: list[str],
+    file_of: Callable[..., TaskFile],
+) -> None:
+    """Nearly half of all task files have no name: for them a move must not cancel and start anew."""
+    kept = keep_moved_names([file_of(*file) for file in files], {name: KnownJob(*job) for name, job in known.items()})
+
+    assert [file.name for file in kept] == names
+    assert [file.task.name for file in kept if file.task] == names

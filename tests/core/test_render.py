@@ -195,6 +195,9 @@ def test_variables() -> None:
     assert env_of(rendered(task, Site(secret="s"))) == {
         "SKYPILOT_TASK_ID": "sky-managed-0123abcd_train_3-0",
         "JOB_GRACE_SECONDS": "30",
+        "JOB_INDEX_FAILURES": {
+            "fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-index-failure-count']"}
+        },
         "SKYPILOT_TASK_IDS": "sky-managed-0123abcd_train_3-0",
         "SKYPILOT_MANAGED_JOB_ID": "train-3",
         "SKYPILOT_NUM_NODES": "1",

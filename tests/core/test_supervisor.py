@@ -293,6 +293,8 @@ def test_the_environment_of_a_command(supervised: Supervised) -> None:
     )
 
     assert supervised.result(run, JOB_COMPLETION_INDEX="4")[1] == "4 unset unset 1 "
+    assert supervised.result(run, JOB_COMPLETION_INDEX="4", JOB_INDEX_FAILURES="2")[1] == "6 unset unset 1 "
+    assert supervised.result(run, JOB_COMPLETION_INDEX="0", JOB_INDEX_FAILURES="")[1] == "0 unset unset 1 "
     assert supervised.result(run, PYTHONUNBUFFERED="")[1] == "0 unset unset  "
 
 
