@@ -12,13 +12,14 @@ import click
 import pytest
 
 from reconciler.cli.main import COMMANDS, cli
-from reconciler.core import controls, pod_config, priority, settings_fields, task_fields
+from reconciler.core import priority
+from reconciler.core.schema import controls, pod_config, settings_fields, task_fields
 from reconciler.engine.declare import JOBS, PRIORITIES, SETTINGS
 from reconciler.errors import ExitCode
 from reconciler.model import ANNOTATION_PREFIX, Result, State, Verb, Verdict
 
 if TYPE_CHECKING:
-    from reconciler.core.fields import Fields
+    from reconciler.core.schema.fields import Fields
     from tests.conftest import Repo
 
 ROOT = Path(__file__).resolve().parent.parent

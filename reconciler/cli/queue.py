@@ -32,7 +32,7 @@ def command(
     reconcile queue
     reconcile queue -o json | jq '.jobs[] | select(.state == "FAILED") | .job'
     """  # noqa: D301 - \b keeps click from folding the examples
-    from reconciler.core.queue import COLUMNS, rows
+    from reconciler.core.status.queue import COLUMNS, rows
     from reconciler.engine.options import Options
     from reconciler.engine.record import read_status
 

@@ -47,7 +47,7 @@ def command(
 
 
 def _print_facts(document: Document) -> None:
-    from reconciler.core.queue import duration_text, rows, run_id
+    from reconciler.core.status.queue import duration_text, rows, run_id
 
     row = rows([document], datetime.now(UTC), everything=True)[0]
     recoveries = str(document["recoveries"]) + ("" if document["exact"] else " (not exact)")

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.core.document_text import SCHEMA_VERSION
-from reconciler.core.run_history import durations, is_complete, merge_attempts
+from reconciler.core.status.document_text import SCHEMA_VERSION
+from reconciler.core.status.run_history import durations, is_complete, merge_attempts
 from reconciler.model import (
     TERMINAL_STATES,
     Document,

@@ -12,9 +12,9 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
 
-from reconciler.core.fields import listed
-from reconciler.core.pod_config import MAIN_ALIASES
 from reconciler.core.quantity import parse_quantity
+from reconciler.core.schema.fields import listed
+from reconciler.core.schema.pod_config import MAIN_ALIASES
 from reconciler.model import MAIN_CONTAINER, Limits, Manifest, Problem, Severity, Site, Task
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")

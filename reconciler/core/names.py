@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reconciler.core.name_rules import job_name
+from reconciler.core.schema.name_rules import job_name
 from reconciler.model import Problem, Severity, TaskFile
 
 

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from reconciler.core.fields import (
+from reconciler.core.schema.fields import (
     Fields,
     Reader,
     Shape,
@@ -23,8 +23,8 @@ from reconciler.core.fields import (
     taken,
     with_yaml_problems,
 )
-from reconciler.core.metadata import check_metadata
-from reconciler.core.name_rules import is_dns_subdomain
+from reconciler.core.schema.metadata import check_metadata
+from reconciler.core.schema.name_rules import is_dns_subdomain
 from reconciler.core.yaml import FieldPath, field_name, parse_documents
 from reconciler.model import ANNOTATION_PREFIX, PriorityClass, PriorityFile, Problem, Severity
 

@@ -15,13 +15,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.core import gpu_nodes
 from reconciler.core.compose import compose_layers
 from reconciler.core.encoding import job_form
-from reconciler.core.merged_pod import check_merged_pod
-from reconciler.core.pod_layers import check_layers, custom_metadata_layers, pod_config_layers
-from reconciler.core.rendered_pod import rendered_pod, variables
-from reconciler.core.supervisor import FAILURES_ANNOTATION, FAILURES_VARIABLE, GRACE_VARIABLE
+from reconciler.core.pod import gpu_nodes
+from reconciler.core.pod.merged_pod import check_merged_pod
+from reconciler.core.pod.pod_layers import check_layers, custom_metadata_layers, pod_config_layers
+from reconciler.core.pod.rendered_pod import rendered_pod, variables
+from reconciler.core.pod.supervisor import FAILURES_ANNOTATION, FAILURES_VARIABLE, GRACE_VARIABLE
 from reconciler.model import (
     ANNOTATION_PREFIX,
     COMMIT,

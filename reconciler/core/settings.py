@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from reconciler import __version__
 from reconciler.core.durations import parse_duration
-from reconciler.core.fields import Reader, Shape, kind, shown, with_yaml_problems
-from reconciler.core.metadata import check_metadata
-from reconciler.core.name_rules import is_branch, is_dns_label, is_dns_subdomain, is_image, is_label_value
-from reconciler.core.pod_config import check_pod_config, read_limits_factor
-from reconciler.core.settings_fields import CONTEXT, KUBERNETES, LIMITS, RECONCILER, SKY
-from reconciler.core.task_fields import CUSTOM_METADATA
-from reconciler.core.task_hash import digest
+from reconciler.core.schema.fields import Reader, Shape, kind, shown, with_yaml_problems
+from reconciler.core.schema.metadata import check_metadata
+from reconciler.core.schema.name_rules import is_branch, is_dns_label, is_dns_subdomain, is_image, is_label_value
+from reconciler.core.schema.pod_config import check_pod_config, read_limits_factor
+from reconciler.core.schema.settings_fields import CONTEXT, KUBERNETES, LIMITS, RECONCILER, SKY
+from reconciler.core.schema.task_fields import CUSTOM_METADATA
+from reconciler.core.schema.task_hash import digest
 from reconciler.core.yaml import FieldPath, field_name, parse_documents
 from reconciler.model import Limits, Manifest, Problem, Site
 

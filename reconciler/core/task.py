@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from reconciler.core.environment import read_envs, read_secrets
-from reconciler.core.fields import Reader, kind, shown, with_yaml_problems
-from reconciler.core.name_rules import job_name
-from reconciler.core.resources import Request, read_resources
-from reconciler.core.task_config import read_task_config
-from reconciler.core.task_fields import TASK
-from reconciler.core.task_hash import task_hash
+from reconciler.core.schema.environment import read_envs, read_secrets
+from reconciler.core.schema.fields import Reader, kind, shown, with_yaml_problems
+from reconciler.core.schema.name_rules import job_name
+from reconciler.core.schema.resources import Request, read_resources
+from reconciler.core.schema.task_config import read_task_config
+from reconciler.core.schema.task_fields import TASK
+from reconciler.core.schema.task_hash import task_hash
 from reconciler.core.yaml import MarkedDocument, field_name, parse_documents
 from reconciler.model import Manifest, Problem, Severity, Task, TaskFile
 

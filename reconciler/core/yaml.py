@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from reconciler.core.yaml_syntax import (
+from reconciler.core.schema.yaml_syntax import (
     MAX_BYTES,
     MAX_DEPTH,
     TEMPLATE,

@@ -10,9 +10,9 @@ from reconciler.cluster.interface import Cluster
 from reconciler.core import decide
 from reconciler.core.decide_priorities import decide_priority_classes
 from reconciler.core.document import recorded_runs
-from reconciler.core.document_text import load
 from reconciler.core.guards import check_cluster, check_guards
 from reconciler.core.render import RunIdentity, namespace_of, priority_class_of, render_job
+from reconciler.core.status.document_text import load
 from reconciler.engine.declare import class_missing, locate
 from reconciler.engine.options import Options
 from reconciler.engine.read import Live, Source, resolve_files

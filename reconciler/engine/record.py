@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from reconciler.core.document import recorded_runs
-from reconciler.core.document_text import load
 from reconciler.core.settings import parse_site
+from reconciler.core.status.document_text import load
 from reconciler.engine.declare import JOBS, SETTINGS
 from reconciler.engine.options import Options
 from reconciler.errors import UsageError

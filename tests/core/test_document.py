@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reconciler.core.document import KEYS, Cancellation, Known, job_document, recorded_runs, resources_text
-from reconciler.core.document_text import dump, load
+from reconciler.core.status.document_text import dump, load
 from reconciler.model import (
     TERMINAL_STATES,
     Accelerators,

@@ -13,9 +13,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.core.pod.supervisor import SUPERVISOR, literal
 from reconciler.core.render import RunIdentity, namespace_of, priority_class_of, render_job
 from reconciler.core.settings import parse_site
-from reconciler.core.supervisor import SUPERVISOR, literal
 from reconciler.core.task import parse_task_file
 from reconciler.model import (
     COMMIT,

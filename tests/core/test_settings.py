@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.core.schema.settings_fields import CONTEXT, KUBERNETES, LIMITS, RECONCILER, SKY
 from reconciler.core.settings import parse_site
-from reconciler.core.settings_fields import CONTEXT, KUBERNETES, LIMITS, RECONCILER, SKY
 from reconciler.model import Limits, Severity, Site
 
 SKY_FILE = ".sky.yaml"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.core import yaml as ours
+from reconciler.core.schema.yaml_syntax import MAX_BYTES
 from reconciler.core.yaml import dump_documents, field_name, field_path, parse_documents
-from reconciler.core.yaml_syntax import MAX_BYTES
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 9)

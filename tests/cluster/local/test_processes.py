@@ -19,7 +19,7 @@ import pytest
 from reconciler.cluster.local import LocalCluster
 from reconciler.cluster.local.container import Container
 from reconciler.core.encoding import counts, job_form
-from reconciler.core.supervisor import container_command
+from reconciler.core.pod.supervisor import container_command
 from reconciler.model import Manifest
 
 CAPACITY = {"cpu": "1", "memory": "1Gi", "pods": "10"}

@@ -1,0 +1,92 @@
+"""Make the pod of a task as it is before anybody's pod_config goes onto it.
+
+After SkyPilot 0.14.1's pod, without what serves SkyPilot itself (ssh, ray, its service account), and with GiB where
+SkyPilot asks for GB. The image's own working directory and user stay.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from reconciler.core.pod import gpu_nodes
+from reconciler.core.pod.supervisor import container_command, literal
+from reconciler.core.quantity import format_quantity, parse_quantity
+from reconciler.model import MAIN_CONTAINER, Manifest, Resources, Site, Task
+
+_CPU_STEP = Fraction(1, 1000)
+_MEMORY_STEP = Fraction(2) ** 20
+
+
+def rendered_pod(task: Task, site: Site) -> Manifest:
+    """Return metadata and spec of the pod.
+
+    Variables and GPU models come after the merge, since they win; their empty lists let the merge check the types.
+    """
+    command, args = container_command(task.setup, task.run, task.timeout_seconds)
+    factor = site.set_pod_resource_limits if task.set_pod_resource_limits is None else task.set_pod_resource_limits
+    main = {
+        "name": MAIN_CONTAINER,
+        "image": task.resources.image or site.default_image,
+        "command": command,
+        "args": args,
+        "env": [],
+        "resources": _resources(task.resources, factor),
+        "terminationMessagePolicy": "File",
+        "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}],  # noqa: S108 - the pod's own
+    }
+    spec: Manifest = {
+        "restartPolicy": "Never",
+        "containers": [main],
+        "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}],
+    }
+    if gpus := task.resources.accelerators:
+        toleration = {"key": gpu_nodes.resource_name(gpus.names[0]), "operator": "Exists", "effect": "NoSchedule"}
+        spec["tolerations"] = [toleration]
+        spec["affinity"] = gpu_nodes.affinity_for([])
+    return {"metadata": {"labels": dict(task.resources.labels), "annotations": {}}, "spec": spec}
+
+
+def variables(task: Task, site: Site, run_name: str, task_id: str) -> list[Manifest]:
+    """Return the container's variables: SkyPilot's own, then the task's, which may override them.
+
+    SKYPILOT_TASK_ID is the same in all attempts of a run, and in no other run: people name their checkpoints by it.
+    """
+    gpus = task.resources.accelerators.count if task.resources.accelerators else 0
+    own = {
+        "SKYPILOT_TASK_ID": task_id,
+        "SKYPILOT_TASK_IDS": task_id,
+        "SKYPILOT_MANAGED_JOB_ID": run_name,
+        "SKYPILOT_NUM_NODES": "1",
+        "SKYPILOT_NODE_RANK": "0",
+        "SKYPILOT_NUM_GPUS_PER_NODE": str(gpus),
+        "SKYPILOT_SETUP_NODE_RANK": "0",
+        "SKYPILOT_SETUP_NUM_GPUS_PER_NODE": str(gpus),
+    }
+    address = {"fieldRef": {"fieldPath": "status.podIP"}}
+    entries: list[Manifest] = [{"name": name, "value": value} for name, value in own.items()]
+    entries += [{"name": name, "valueFrom": address} for name in ("SKYPILOT_NODE_IPS", "SKYPILOT_SETUP_NODE_IPS")]
+    entries += [{"name": name, "value": literal(value)} for name, value in task.env.items()]
+    secret = task.secret or site.secret
+    for name, key in task.secrets.items():
+        entries.append({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": False}}})
+    return list({entry["name"]: entry for entry in entries}.values())
+
+
+def _resources(resources: Resources, limits_factor: float | None) -> Manifest:
+    """Return requests, and limits of so many times as much; without a factor only GPUs are limited, as they must be."""
+    requests = {"cpu": resources.cpus, "memory": resources.memory}
+    if resources.disk:
+        requests["ephemeral-storage"] = resources.disk
+    limits = {}
+    if limits_factor:
+        limits = {name: _times(quantity, limits_factor, name) for name, quantity in requests.items()}
+    if gpus := resources.accelerators:
+        key = gpu_nodes.resource_name(gpus.names[0])
+        requests[key] = limits[key] = str(gpus.count)
+    return {"requests": requests, **({"limits": limits} if limits else {})}
+
+
+def _times(quantity: str, factor: float, name: str) -> str:
+    step = _CPU_STEP if name == "cpu" else _MEMORY_STEP
+    return format_quantity(math.ceil(parse_quantity(quantity) * Fraction(str(factor)) / step) * step)

@@ -1,0 +1,89 @@
+"""The variables of a task: `envs` with their text as it stands in the file, `secrets` by reference alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reconciler.core.schema.fields import Shape, listed, shown
+from reconciler.core.schema.name_rules import is_variable
+from reconciler.core.yaml import field_name
+
+if TYPE_CHECKING:
+    from reconciler.core.schema.fields import Reader
+    from reconciler.core.yaml import FieldPath
+
+_REFERENCE = "secrets:"
+
+
+def read_envs(reader: Reader, path: FieldPath, envs: dict[str, Any]) -> dict[str, str]:
+    """Return variables and their values: the source text, so that `true`, `007` and `2e-5` stay what they are.
+
+    SkyPilot passes `True`, `7` and `2e-5`; one warning names the variables where a program would see the difference.
+    All variables without a value are named at once, by one problem.
+    """
+    result = {name: _env(reader, (*path, name), value) for name, value in envs.items()}
+    empty = [name for name, value in envs.items() if value is None]
+    if empty:
+        message = f'without a value in {field_name(path)}: {listed(empty)}; write one ("" is empty) or use secrets'
+        reader.error((*path, empty[0]), "missing-value", message)
+    differing = [name for name, text in result.items() if _python_differs(envs[name], text)]
+    if differing:
+        message = f"passed as written: {listed(differing)}; SkyPilot would pass what Python makes of it"
+        reader.warning((*path, differing[0]), "env-text", message)
+    return result
+
+
+def read_secrets(
+    reader: Reader, path: FieldPath, secrets: dict[str, Any] | list[Any], envs: dict[str, str]
+) -> dict[str, str]:
+    """Return variables and the keys of the Secret that hold their values.
+
+    A value in the file is refused, unseen. So is a variable that is in `envs` too: one of them would silently win.
+    """
+    if isinstance(secrets, dict):
+        places = [((*path, name), name, value) for name, value in secrets.items()]
+    else:
+        places = [((*path, index), item, None) for index, item in enumerate(secrets)]
+    result: dict[str, str] = {}
+    for place, item, value in places:
+        if not isinstance(item, str) or (isinstance(secrets, list) and not item.startswith(_REFERENCE)):
+            message = f"{field_name(place)} must be {_REFERENCE}NAME; with values, secrets is a mapping"
+            reader.error(place, "invalid-value", message)
+            continue
+        name = item.removeprefix(_REFERENCE)
+        if value is not None:
+            message = (
+                f"{field_name(place)} has its value in git, where it stays readable: write null here, keep the value "
+                f"under the key {name} of a Kubernetes Secret, and replace it, because it is out"
+            )
+            reader.error(place, "inline-secret", message)
+        if name in envs:
+            line, _ = reader.document.position(("envs", name))
+            reader.error(place, "conflict", f"{name} is in secrets and, in line {line}, in envs too: leave one")
+        if _is_variable(reader, place, name):
+            result[name] = name
+    return result
+
+
+def _env(reader: Reader, place: FieldPath, value: Any) -> str:
+    text = reader.document.source(place) or ""
+    if _is_variable(reader, place, str(place[-1])) and value is not None:
+        reader.has_shape(place, value, Shape.TEXT, Shape.NUMBER, Shape.BOOLEAN)
+    if "\0" in text:
+        reader.error(place, "nul-byte", f"{field_name(place)} has a NUL in it, which no variable can hold")
+    return text
+
+
+def _is_variable(reader: Reader, place: FieldPath, name: str) -> bool:
+    """Check a name; of `NAME=value` in a wrong place only the name is shown."""
+    if is_variable(name):
+        return True
+    message = f"{shown(name.partition('=')[0])} can't name a variable: use letters, digits and _, and no digit first"
+    reader.error(place, "invalid-value", message)
+    return False
+
+
+def _python_differs(value: Any, text: str) -> bool:
+    """Tell whether PyYAML and str() make another text of it; PyYAML leaves most exponents alone."""
+    exponent = isinstance(value, float) and "e" in text.lower()
+    return isinstance(value, bool | int | float) and str(value) != text and not exponent

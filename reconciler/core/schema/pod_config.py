@@ -1,0 +1,100 @@
+"""Check a layer of pod_config for what can't work in any merge: the rest shows when the layers are together.
+
+The same checks serve a task, `.sky.yaml` and its contexts, so each problem names the file where it stands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reconciler.core.schema.fields import Fields, Shape, refused, shown, taken
+from reconciler.core.schema.metadata import check_metadata
+from reconciler.core.schema.name_rules import is_dns_subdomain
+from reconciler.core.yaml import field_name
+from reconciler.model import MAIN_CONTAINER
+
+if TYPE_CHECKING:
+    from reconciler.core.schema.fields import Reader
+    from reconciler.core.yaml import FieldPath
+
+MAIN_ALIASES = frozenset({MAIN_CONTAINER, "ray-node", "skypilot-node"})  # what SkyPilot calls its main container
+_MOST_FACTOR = 1000
+
+POD_CONFIG: Fields = {
+    "metadata": taken("labels and annotations of the pods", Shape.MAPPING),
+    "spec": taken("a Kubernetes PodSpec, or parts of one", Shape.MAPPING),
+    "apiVersion": refused("pod_config is a part of a pod, not an object; leave it out"),
+    "kind": refused("pod_config is a part of a pod, not an object; leave it out"),
+    "status": refused("the cluster writes it; leave it out"),
+}
+METADATA: Fields = {
+    "labels": taken("labels", Shape.MAPPING),
+    "annotations": taken("annotations", Shape.MAPPING),
+    "name": refused("the pods of a run are named by Kubernetes; leave it out"),
+    "namespace": refused("write config.kubernetes.namespace in a task, kubernetes.namespace in .sky.yaml"),
+}
+REFUSED_SPEC: Fields = {
+    "activeDeadlineSeconds": refused(
+        "an expired pod would look interrupted and come back; write job-reconciler/timeout"
+    ),
+    "priority": refused("the cluster computes it; write priorityClassName"),
+    "preemptionPolicy": refused("it comes from the PriorityClass; write it there"),
+}
+
+
+def check_pod_config(reader: Reader, path: FieldPath, pod_config: dict[str, Any]) -> None:
+    """Note what stops a layer. Null stays legal where it clears what a lower layer says."""
+    parts = reader.section(path, pod_config, POD_CONFIG)
+    check_metadata(reader, (*path, "metadata"), parts.get("metadata", {}), METADATA)
+    _check_spec(reader, (*path, "spec"), parts.get("spec", {}))
+
+
+def check_priority_class(reader: Reader, path: FieldPath, name: str) -> bool:
+    """Check the name of a PriorityClass that a job may have; that it exists is for others to see."""
+    if name.startswith("system-"):
+        message = f"{field_name(path)}: {shown(name)} is for the cluster's own pods: name a class of yours"
+    elif not is_dns_subdomain(name):
+        message = f"{field_name(path)}: {shown(name)} can't name a PriorityClass: write a-z, 0-9, '-' and '.'"
+    else:
+        return True
+    reader.error(path, "invalid-value", message)
+    return False
+
+
+def read_limits_factor(reader: Reader, path: FieldPath, value: bool | float) -> float:  # noqa: FBT001 - as in YAML
+    """Read `set_pod_resource_limits`: limits are so many times the requests; 0 means that there are none."""
+    if isinstance(value, bool):
+        return 1.0 if value else 0.0
+    if not 1 <= value <= _MOST_FACTOR:
+        reader.error(path, "invalid-value", f"{field_name(path)} must be true, false or a number from 1 on")
+    return float(value)
+
+
+def _check_spec(reader: Reader, path: FieldPath, spec: dict[str, Any]) -> None:
+    reader.section(path, {key: value for key, value in spec.items() if key in REFUSED_SPEC}, REFUSED_SPEC)
+    if spec.get("restartPolicy", "Never") != "Never":  # null counts: it would clear ours
+        place = (*path, "restartPolicy")
+        message = f"{field_name(place)} must be Never: the Job starts a new pod where one is needed; leave it out"
+        reader.error(place, "unsupported-field", message)
+    name = spec.get("priorityClassName")
+    if name is not None and reader.has_shape((*path, "priorityClassName"), name, Shape.TEXT):
+        check_priority_class(reader, (*path, "priorityClassName"), name)
+    containers = spec.get("containers")
+    if containers is not None and reader.has_shape((*path, "containers"), containers, Shape.LIST):
+        for index, container in enumerate(containers):
+            _check_container(reader, (*path, "containers", index), container)
+
+
+def _check_container(reader: Reader, path: FieldPath, container: Any) -> None:
+    if not reader.has_shape(path, container, Shape.MAPPING):
+        return
+    name = container.get("name")
+    if name is not None and name not in MAIN_ALIASES:
+        return
+    for key in ("command", "args"):  # null counts here too; a container without a name is the first one, ours
+        if key in container:
+            place = (*path, key)
+            message = (
+                f"{field_name(place)}: what starts in the main container watches over the job; write setup and run"
+            )
+            reader.error(place, "unsupported-field", message)

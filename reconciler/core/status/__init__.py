@@ -1,0 +1,1 @@
+"""The files of the status branch, and the queue that is read from them."""

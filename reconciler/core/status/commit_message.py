@@ -1,0 +1,81 @@
+"""Tell in a commit message of the status branch what changed: `git log --oneline` is the story of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from reconciler.core.status.queue import run_id
+from reconciler.model import FAILED_STATES, Action, Document, Result, State, Verb
+
+_LONGEST_SUBJECT = 72
+_MOST_LINES = 100
+_LONGEST_REASON = 200
+_DONE = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.REPLACE: "replaced", Verb.PRUNE: "pruned"}
+_FIRST = (*sorted(FAILED_STATES), State.LOST, State.INVALID, State.RECOVERING)
+
+
+def commit_message(
+    before: Mapping[str, Document],
+    after: Mapping[str, Document | None],
+    *,
+    actions: Sequence[Action],
+    source_commit: str,
+) -> str:
+    """Return the message for a commit that brings documents from `before` to `after`; both need hold changed ones only.
+
+    What went wrong comes first; of many transitions the subject names some and counts the others. `actions` add what no
+    job's document shows: PriorityClasses and pruned Jobs.
+    """
+    changed = sorted(after.items(), key=lambda item: (_urgency(item[1]), item[0]))
+    told = [line for name, document in changed if (line := _transition(name, before.get(name), document))]
+    told += [(f"{_subject(action)} {_DONE[action.verb]}", action.reason) for action in actions if _is_news(action)]
+    lines = [f"- {what}{f': {_line(why)}' if why else ''}" for what, why in told[:_MOST_LINES]]
+    if len(told) > _MOST_LINES:
+        lines.append(f"- and {len(told) - _MOST_LINES} more")
+    body = ["\n".join(lines)] if lines else []
+    return "\n\n".join([_headline([what for what, _ in told]), *body, f"Source-Commit: {source_commit}"]) + "\n"
+
+
+def _transition(name: str, before: Document | None, after: Document | None) -> tuple[str, str | None] | None:
+    """Return what happened to a job, in a few words, and why; None when only details changed."""
+    if after is None:
+        return f"{name} removed", None
+    who, state, why = run_id(after) if after["run"] else name, after["state"], after["message"] or after["reason"]
+    if after["run"] and (before is None or not before["run"] or before["run"]["uid"] != after["run"]["uid"]):
+        return f"{who} created" if state == State.PENDING else f"{who} created, {state}", why
+    if before is None:
+        return f"{who} {state}", why
+    if state != before["state"]:
+        return f"{who} {before['state']} -> {state}", why
+    if after["recoveries"] != before["recoveries"]:
+        return f"{who} recovered, {before['recoveries']} -> {after['recoveries']}", why
+    return None
+
+
+def _line(text: str) -> str:
+    """Put a cluster's or a file's words on one line, where they can't pass for a trailer."""
+    return " ".join(text.split())[:_LONGEST_REASON]
+
+
+def _headline(told: Sequence[str]) -> str:
+    if not told:
+        return "Update details"
+    for number in range(len(told), 0, -1):
+        rest = f" and {len(told) - number} more" if number < len(told) else ""
+        line = ", ".join(told[:number]) + rest
+        if len(line) <= _LONGEST_SUBJECT:
+            return line
+    return line
+
+
+def _urgency(document: Document | None) -> int:
+    state = document["state"] if document is not None else None
+    return _FIRST.index(state) if state in _FIRST else len(_FIRST)
+
+
+def _is_news(action: Action) -> bool:
+    return action.result is Result.DONE and action.verb in _DONE and (action.kind != "Job" or action.verb is Verb.PRUNE)
+
+
+def _subject(action: Action) -> str:
+    return action.name if action.kind == "Job" else f"{action.kind} {action.name}"
