@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from reconciler.cluster.interface import Cluster
 from reconciler.core.observe import live_runs
-from reconciler.errors import NotFound, UsageError
+from reconciler.errors import Forbidden, NotFound, UsageError
 from reconciler.model import JOB_LABEL, MAIN_CONTAINER, OWNER_LABEL, RUN_LABEL, LiveRun, Manifest
 
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -38,8 +38,7 @@ def stream_logs(cluster: Cluster, owner: str, job: str, *, follow: bool, say: Ca
 
 def _find(cluster: Cluster, owner: str, job: str) -> tuple[LiveRun, list[Manifest]]:
     """Return the run that is meant, and its pods, the oldest first."""
-    jobs = cluster.list("Job", labels=f"{OWNER_LABEL}={owner}")
-    runs = sorted(live_runs(jobs, ()), key=lambda run: run.number)
+    runs = sorted(live_runs(_jobs(cluster, owner), ()), key=lambda run: run.number)
     meant = [run for run in runs if run.job == job] or [run for run in runs if f"{run.job}-{run.number}" == job]
     if not meant:
         raise UsageError(f"{cluster.context} has no job {job!r} of this repository; `reconcile queue` lists them")
@@ -48,6 +47,15 @@ def _find(cluster: Cluster, owner: str, job: str) -> tuple[LiveRun, list[Manifes
     pods = cluster.list("Pod", namespace=run.namespace, labels=labels)
     observed = live_runs([run.manifest], pods)[0]
     return observed, sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+
+
+def _jobs(cluster: Cluster, owner: str) -> list[Manifest]:
+    """List our Jobs everywhere, or in the context's namespace for who may not look further."""
+    labels = f"{OWNER_LABEL}={owner}"
+    try:
+        return cluster.list("Job", labels=labels)
+    except Forbidden:
+        return cluster.list("Job", namespace=cluster.default_namespace, labels=labels)
 
 
 def _has_started(pod: Manifest) -> bool:
