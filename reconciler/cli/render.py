@@ -26,7 +26,7 @@ def command(*, job: str, repo: str, ref: str | None, cluster: str | None, output
     reconcile render train
     reconcile render train | kubectl diff -f -
     """  # noqa: D301 - \b keeps click from folding the examples
-    from reconciler.core.yaml import dump_documents
+    from reconciler.core.yaml_output import dump_manifests
     from reconciler.engine.options import Options
     from reconciler.engine.render import render
 
@@ -35,6 +35,6 @@ def command(*, job: str, repo: str, ref: str | None, cluster: str | None, output
     if output == "json":
         print_json(manifests=manifests, problems=[problem_json(problem) for problem in problems])
     else:
-        click.echo(dump_documents(manifests), nl=False)
+        click.echo(dump_manifests(manifests), nl=False)
     print_problems(problems)
     sys.exit(ExitCode.PARTLY if any(p.severity is Severity.ERROR for p in problems) else ExitCode.FINE)

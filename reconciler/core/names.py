@@ -6,7 +6,7 @@ file that can't be read keeps what it last declared.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,26 +26,29 @@ def keep_moved_names(files: Sequence[TaskFile], known: Mapping[str, KnownJob]) -
     """Return the files, with those that moved under their job's old name.
 
     Only a file that declares no name needs it, since its name comes from its path. It keeps the name that its path has
-    on record, or that of a job whose file is gone and whose newest run is of this very version, when there is just one.
+    on record, or that of a job whose file is gone and whose newest run is of this very version, when there is just one
+    of each.
     """
-    paths = {file.path for file in files}
+    tasks = {file.path: file.task for file in files if file.task}
+    claimed = {task.name for task in tasks.values() if task.original_name is not None}
+    unclaimed = {name: job for name, job in known.items() if name not in claimed}
+    unnamed = {path: t for path, t in tasks.items() if t.original_name is None and t.name not in known}
     named_at = {job.path: name for name, job in sorted(known.items(), reverse=True)}
-    left: dict[str, list[str]] = defaultdict(list)
-    for name, job in known.items():
-        if job.path not in paths:
-            left[job.task_hash].append(name)
-    return tuple(_under_old_name(file, known, named_at, left) for file in files)
+    came = _unique({path: task.task_hash for path, task in unnamed.items() if path not in named_at})
+    paths = {file.path for file in files}
+    left = _unique({name: job.task_hash for name, job in unclaimed.items() if job.path not in paths})
+    old_names = named_at | {came[task_hash]: left[task_hash] for task_hash in came.keys() & left.keys()}
+    return tuple(_named(file, old_names.get(file.path)) if file.path in unnamed else file for file in files)
 
 
-def _under_old_name(
-    file: TaskFile, known: Mapping[str, KnownJob], named_at: Mapping[str, str], left: Mapping[str, list[str]]
-) -> TaskFile:
-    task = file.task
-    if task is None or task.original_name is not None or task.name in known:
-        return file
-    moved = left.get(task.task_hash, [])
-    name = named_at.get(file.path) or (moved[0] if len(moved) == 1 else None)
-    return replace(file, name=name, task=replace(task, name=name)) if name else file
+def _unique(hashes: Mapping[str, str]) -> dict[str, str]:
+    """Return who has each task hash; of those that several have, nobody can tell which is which."""
+    found = Counter(hashes.values())
+    return {task_hash: who for who, task_hash in hashes.items() if found[task_hash] == 1}
+
+
+def _named(file: TaskFile, name: str | None) -> TaskFile:
+    return replace(file, name=name, task=replace(file.task, name=name)) if file.task and name else file
 
 
 def resolve_names(

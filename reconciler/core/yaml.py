@@ -36,22 +36,7 @@ from reconciler.core.schema.yaml_syntax import (
 from reconciler.model import Problem, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from yaml import SafeDumper as _BaseDumper
-else:
-    _BaseDumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-__all__ = [
-    "MAX_BYTES",
-    "MAX_DEPTH",
-    "MAX_NODES",
-    "FieldPath",
-    "MarkedDocument",
-    "dump_documents",
-    "field_name",
-    "parse_documents",
-]
+    from collections.abc import Iterator
 
 MAX_NODES = 10_000
 
@@ -73,9 +58,6 @@ _TOO_MANY = f"more than {MAX_NODES} keys and values in one file, aliases expande
 _SIMPLE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_/-]*")
 _FIELD_STEP = re.compile(r"""\[(\d+)\]|\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|\.?([^.\[\]]+)""")
 _SHOWN_KEY = 60
-_WORD = re.compile(r"[A-Za-z_/]")
-_NO_WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf", "infinity", "none"])
-_ONE_LINE = 1_000_000
 
 
 class _Hooks:
@@ -406,28 +388,3 @@ def _typed(text: str) -> Any:
         value = float(text)
         return value if math.isfinite(value) else text
     return text
-
-
-def dump_documents(documents: Iterable[Mapping[str, Any]]) -> str:
-    """Write documents as a stream for people and for kubectl: scripts as blocks, keys in their order, no aliases.
-
-    What does not start like a word is quoted, because YAML readers disagree on `1e3`, `12:30` and their like.
-    """
-    text: str = yaml.dump_all(
-        documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_start=True, width=_ONE_LINE
-    )
-    return text
-
-
-class _Dumper(_BaseDumper):
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
-        return True
-
-    def represent_text(self, value: str) -> yaml.ScalarNode:
-        if "\n" in value:
-            return self.represent_scalar(_TEXT, value, style="|")
-        plain = _WORD.match(value) and value.lower() not in _NO_WORDS
-        return self.represent_scalar(_TEXT, value, style=None if plain else "'")
-
-
-_Dumper.add_representer(str, _Dumper.represent_text)

@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from reconciler.core.document import Cancellation, Known, job_document
 from reconciler.core.status.branch_documents import cluster_document, priorities_document
 from reconciler.core.status.commit_message import commit_message
-from reconciler.core.status.document_text import dump, load
+from reconciler.core.status.document_text import load
 from reconciler.core.status.readme import readme
+from reconciler.core.yaml_output import dump
 from reconciler.engine.declare import JOBS
 from reconciler.engine.plan import Plan
 from reconciler.engine.read import Live, Source

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from reconciler.core.yaml import MAX_BYTES
+from reconciler.core.schema.yaml_syntax import MAX_BYTES
 from reconciler.errors import SourceError
 from reconciler.model import Problem, Severity
 from reconciler.source.objects import SUBMODULE, SYMLINK, Entry, list_tree, printable, read_blobs

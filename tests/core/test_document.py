@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reconciler.core.document import KEYS, Cancellation, Known, job_document, recorded_runs, resources_text
-from reconciler.core.status.document_text import dump, load
+from reconciler.core.status.document_text import load
+from reconciler.core.yaml_output import dump
 from reconciler.model import (
     TERMINAL_STATES,
     Accelerators,

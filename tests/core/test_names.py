@@ -133,6 +133,18 @@ def file_of(task: Callable[..., Task]) -> Callable[..., TaskFile]:
             ["c"],
             id="one of two that are alike: nobody can tell which",
         ),
+        pytest.param(
+            [("jobs/c.yaml", "h", None), ("jobs/d.yaml", "h", None)],
+            {"a": ("jobs/a.yaml", "h")},
+            ["c", "d"],
+            id="moved to two places: nobody can tell which",
+        ),
+        pytest.param(
+            [("jobs/c.yaml", "h", None), ("jobs/d.yaml", "h", "b")],
+            {"a": ("jobs/a.yaml", "h"), "b": ("jobs/b.yaml", "h")},
+            ["a", "b"],
+            id="two that are alike, and one says who it is",
+        ),
         pytest.param([("jobs/b.yaml", "h", "b")], {"a": ("jobs/a.yaml", "h")}, ["b"], id="it says who it is"),
         pytest.param(
             [("jobs/b.yaml", "h", None)],

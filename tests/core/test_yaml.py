@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from reconciler.core import yaml as ours
 from reconciler.core.schema.yaml_syntax import MAX_BYTES
-from reconciler.core.yaml import dump_documents, field_name, field_path, parse_documents
+from reconciler.core.yaml import field_name, field_path, parse_documents
+from reconciler.core.yaml_output import dump_manifests
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 9)
@@ -229,7 +230,7 @@ def test_any_bytes_end_in_documents_or_problems(data: bytes) -> None:
 @given(value=st.dictionaries(st.text(alphabet="abc", min_size=1), VALUES))
 def test_what_is_dumped_is_read_back(value: dict[str, object]) -> None:
     """Our own streams load as what they were, by our reader and by PyYAML's."""
-    text = dump_documents([value, value])
+    text = dump_manifests([value, value])
     documents, problems = parse_documents(text, "f.yaml")
 
     assert problems == []
@@ -240,7 +241,7 @@ def test_what_is_dumped_is_read_back(value: dict[str, object]) -> None:
 def test_dump_is_for_people() -> None:
     """Scripts are blocks, doubtful words are quoted, and nothing points elsewhere (B09)."""
     shared = {"x": "1e3"}
-    text = dump_documents([{"run": "a\nb\n", "m": "no", "t": "12:30", "s": [shared, shared]}])
+    text = dump_manifests([{"run": "a\nb\n", "m": "no", "t": "12:30", "s": [shared, shared]}])
 
     assert text == "---\nrun: |\n  a\n  b\nm: 'no'\nt: '12:30'\ns:\n- x: '1e3'\n- x: '1e3'\n"
 

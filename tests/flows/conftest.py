@@ -232,6 +232,13 @@ class Team:
         """Return a file of the status branch."""
         return self.git(self.record, "show", f"{self.status_branch}:{path}")
 
+    def states_of(self, job: str) -> list[str]:
+        """Return each state that the status branch ever had of a job, the oldest first."""
+        path = f"jobs/{job}.yaml"
+        commits = self.git(self.record, "log", "--reverse", "--format=%H", self.status_branch, "--", path).split()
+        documents = [yaml.safe_load(self.git(self.record, "show", f"{commit}:{path}")) for commit in commits]
+        return [document["state"] for document in documents]
+
     def status_commits(self) -> list[str]:
         """Return the subjects of the status branch, the newest first."""
         return self.git(self.record, "log", "--format=%s", self.status_branch).splitlines()

@@ -37,8 +37,25 @@ def test_an_edit_replaces_the_run(team: Team) -> None:
     assert (ran.code, ran.actions, team.jobs()) == (0, [("replace", "done", "train-2")], ["train-2"])
     assert ran.reason("train-2") == "a new version of jobs/train.yaml, in the place of train-1"
 
-    team.reach("train", "RUNNING")
+    assert team.reach("train", "RUNNING")["runs"][0]["recoveries"] == 0  # that we end a run interrupts nothing
     assert runs(team) == [(2, "RUNNING"), (1, "CANCELLED")]
+
+
+def test_an_edit_of_a_job_that_waits(team: Team) -> None:
+    """One that lost its place is replaced like any other: what it counted stays with its run, the new one begins at 0."""
+    team.commit({"priorities/classes.yaml": team.classes(high=200, low=100)})
+    running(team, priority="low", slot=True)
+    team.commit({"jobs/high.yaml": team.task(team.gated("high"), priority="high", slot=True)})
+    team.reach("high", "RUNNING")
+    assert team.document("train")["state"] == "RECOVERING"
+    team.commit({"jobs/train.yaml": team.task("true", priority="low", slot=True)})
+    assert team.reconcile().actions == [("replace", "done", "train-2")]
+    document = team.document("train")
+    assert (document["state"], document["recoveries"]) == ("PENDING", 0)
+    assert [(run["state"], run["recoveries"]) for run in document["runs"]] == [("CANCELLED", 1)]
+
+    team.open("high")
+    assert team.reach("train", "SUCCEEDED")["recoveries"] == 0
 
 
 def test_an_edit_that_the_cluster_refuses_replaces_nothing(team: Team) -> None:
@@ -186,18 +203,22 @@ def test_rerun(local_team: Team) -> None:
     assert runs(local_team) == [(2, "SUCCEEDED"), (1, "SUCCEEDED")]
 
 
-def test_a_renamed_file_is_another_job_unless_it_says_its_name(local_team: Team) -> None:
-    """The name is the identity: kept in the file, the same run goes on; else the old job ends and another begins."""
+def test_a_file_that_moves_stays_the_same_job(local_team: Team) -> None:
+    """Its name, or else its contents, tell that it is the same one; moved and edited at once, it is another."""
     team = local_team
-    named = team.task("sleep 60", name="train")
-    team.commit({"jobs/a.yaml": named, "jobs/plain.yaml": team.task("sleep 60")})
+    named, plain = team.task("sleep 60", name="train"), team.task("sleep 60")
+    team.commit({"jobs/a.yaml": named, "jobs/plain.yaml": plain})
     team.reconcile()
-    team.commit({"jobs/a.yaml": None, "jobs/deep/b.yaml": named})
-    assert team.reconcile().actions == []
-    assert (team.document("train")["file"], team.jobs()) == ("jobs/deep/b.yaml", ["plain-1", "train-1"])
+    team.commit({"jobs/a.yaml": None, "jobs/deep/b.yaml": named, "jobs/plain.yaml": None, "jobs/moved.yaml": plain})
+    ran = team.reconcile()
+    assert (ran.code, ran.actions, team.jobs()) == (0, [], ["plain-1", "train-1"])
+    assert {job: d["file"] for job, d in team.queue().items()} == {
+        "plain": "jobs/moved.yaml",
+        "train": "jobs/deep/b.yaml",
+    }
 
-    team.commit({"jobs/plain.yaml": None, "jobs/moved.yaml": team.task("sleep 60")})
-    assert team.reconcile().actions == [("create", "done", "moved-1"), ("cancel", "done", "plain-1")]
+    team.commit({"jobs/moved.yaml": None, "jobs/edited.yaml": team.task("sleep 61")})
+    assert team.reconcile().actions == [("create", "done", "edited-1"), ("cancel", "done", "plain-1")]
 
 
 def test_two_files_of_one_name(local_team: Team) -> None:
@@ -242,7 +263,7 @@ def test_a_job_that_takes_its_time_to_end(team: Team) -> None:
     assert team.document("train")["state"] == "CANCELLED"
     again = team.reconcile()
     assert (again.code, again.actions) == (0, [("hold", "skipped", "train-1")])
-    assert team.document("train")["state"] == "CANCELLED"
+    assert (team.document("train")["state"], team.document("train")["recoveries"]) == ("CANCELLED", 0)
 
     team.commit({"jobs/train.yaml": text})
     ran = team.reconcile()

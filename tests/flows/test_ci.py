@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,8 +12,6 @@ import pytest
 
 if TYPE_CHECKING:
     from tests.flows.conftest import Team
-
-pytestmark = pytest.mark.real
 
 CI = {"CI": "true", "GITHUB_REF_NAME": "main"}
 
@@ -25,6 +26,7 @@ def checkout(team: Team, name: str, commit: str) -> Team:
     return replace(team, folder=folder)
 
 
+@pytest.mark.real
 def test_a_job_runs_once_however_many_checkouts_see_it(cluster_team: Team) -> None:
     """The status branch is found though the checkout lacks it, so the second one has nothing to do."""
     team = cluster_team
@@ -41,6 +43,7 @@ def test_a_job_runs_once_however_many_checkouts_see_it(cluster_team: Team) -> No
     assert (ran.code, ran.actions) == (3, [("hold", "skipped", "train-1")])
 
 
+@pytest.mark.real
 def test_a_late_run_does_nothing(cluster_team: Team) -> None:
     """The tip has moved on while this run waited for its turn: it has nothing to do, and that is fine."""
     team = cluster_team
@@ -51,6 +54,7 @@ def test_a_late_run_does_nothing(cluster_team: Team) -> None:
     assert (ran.code, ran.json["superseded"], ran.actions, team.jobs()) == (0, True, [], [])
 
 
+@pytest.mark.real
 def test_a_pass_needs_no_clone(cluster_team: Team) -> None:
     """A URL is enough; the status goes where it came from, and the next pass has nothing to do."""
     team = cluster_team
@@ -64,3 +68,24 @@ def test_a_pass_needs_no_clone(cluster_team: Team) -> None:
     assert (second.code, second.actions, second.json["status_commit"]) == (0, [], None)
     assert team.queue()["train"]["state"] == "SUSPENDED"
     assert team.reconcile().actions == []  # and it is the same owner as the clone is
+
+
+def test_a_hook_of_the_remote_is_ci_enough(local_team: Team) -> None:
+    """A bare repository may reconcile itself on each push; what git tells its hooks leads ours nowhere else."""
+    team = local_team
+    hook = team.remote / "hooks" / "post-receive"
+    hook.parent.mkdir()
+    hook.write_text(f"#!/bin/sh\n{sys.executable} -m reconciler --once --cluster local\n")
+    hook.chmod(0o755)
+    text = team.task("true", controls={"suspend": "true"})
+    team.write_and_commit(team.folder, {"jobs/train.yaml": text}, "Add")
+    subprocess.run(
+        ["git", "push", "--quiet", "origin", "main"],
+        cwd=team.folder,
+        env={**os.environ, **team.environment},
+        capture_output=True,
+        check=True,
+    )
+
+    assert team.jobs() == ["train-1"]
+    assert "state: SUSPENDED" in team.git(team.remote, "show", "job-status-local:jobs/train.yaml")

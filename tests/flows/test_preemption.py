@@ -36,7 +36,10 @@ def test_an_urgent_job_takes_the_place_and_gives_it_back(team: Team) -> None:
     team.open("low")
     last = team.reach("low", "SUCCEEDED")
     check_all_views(team, low=("SUCCEEDED", 1), high=("SUCCEEDED", 0))
-    assert (last["exact"], last["run"]) == (True, first["run"])
+    assert (last["exact"], last["attempts_complete"], last["run"]) == (True, True, first["run"])
+    first_reason, last_reason = (attempt["reason"] for attempt in last["attempts"])
+    assert (first_reason in {"PreemptionByScheduler", None}, last_reason) == (True, "Completed")  # None: nobody saw it
+    assert last["run_seconds"] + last["recovering_seconds"] > 0
 
 
 def check_all_views(team: Team, **expected: tuple[str, int]) -> None:

@@ -57,6 +57,23 @@ def test_a_class_goes_when_nothing_unfinished_needs_it(team: Team) -> None:
     assert names & {team.name("low"), team.name("high")} == {team.name("high")}
 
 
+def test_a_class_that_is_missing_keeps_its_job(local_team: Team) -> None:
+    """A pod that names it would be refused, so the job is INVALID and says so; with the class it starts."""
+    team, low = local_team, local_team.name("low")
+    team.commit({"jobs/train.yaml": team.task("true", priority="low")})
+    ran = team.reconcile()
+    (problem,) = ran.json["problems"]
+    assert (ran.code, ran.actions, team.jobs()) == (3, [("hold", "skipped", "train-1")], [])
+    assert (problem["code"], problem["path"], problem["line"]) == ("unknown-priority-class", "jobs/train.yaml", 10)
+    assert problem["message"] == (
+        f"PriorityClass {low!r} is neither in priorities/ nor on the cluster: add it under priorities/ or name another"
+    )
+    assert team.states() == {"train": "INVALID"}
+
+    team.commit({CLASSES: team.classes(low=100)})
+    assert team.reconcile().actions == [("create", "done", low), ("create", "done", "train-1")]
+
+
 def test_the_default_moves_in_one_pass(team: Team) -> None:
     """The API server allows one default at a time: the old one stops before the new one begins."""
     team.commit({CLASSES: team.classes(low=100, high=200, default="low")})

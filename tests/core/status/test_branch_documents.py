@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reconciler.core.status.branch_documents import cluster_document, priorities_document
-from reconciler.core.status.document_text import dump
+from reconciler.core.yaml_output import dump
 from reconciler.model import OWNER_LABEL, Manifest, PriorityClass, Problem, Severity
 
 

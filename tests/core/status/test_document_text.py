@@ -9,7 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.core.status.document_text import dump, load
+from reconciler.core.status.document_text import load
+from reconciler.core.yaml_output import dump
 from reconciler.model import Document
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
