@@ -24,12 +24,14 @@ def command(*, job: str, follow: bool, repo: str, cluster: str | None) -> None:
     reconcile logs train
     reconcile logs train -f               also what comes, until the job has ended
     """  # noqa: D301 - \b keeps click from folding the examples
+    from reconciler.core.render import home_namespace
     from reconciler.engine.logs import stream_logs
     from reconciler.engine.options import Options
     from reconciler.engine.record import read_sound_setting
 
     with open_repository(repo) as repository, open_cluster(cluster) as live:
         setting = read_sound_setting(repository, Options(), live.context)
-        for chunk in stream_logs(live, setting.owner, job, follow=follow, say=note):
+        home = home_namespace(setting.site, live.context, live.default_namespace)
+        for chunk in stream_logs(live, setting.owner, job, home=home, follow=follow, say=note):
             sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()

@@ -88,8 +88,13 @@ def render_job(task: Task, site: Site, run: RunIdentity) -> tuple[Manifest | Non
 
 def namespace_of(task: Task, site: Site, context: str, default: str | None) -> str:
     """Return where a task's Job goes; `default` is the namespace of the kubeconfig's context."""
+    return task.namespace or home_namespace(site, context, default)
+
+
+def home_namespace(site: Site, context: str, default: str | None) -> str:
+    """Return where the Jobs go of tasks that name no namespace."""
     of_context: str | None = site.contexts.get(context, {}).get("namespace")
-    return task.namespace or of_context or site.sky_namespace or site.namespace or default or "default"
+    return of_context or site.sky_namespace or site.namespace or default or "default"
 
 
 def priority_class_of(task: Task, site: Site, context: str) -> str | None:

@@ -13,15 +13,18 @@ from reconciler.model import JOB_LABEL, MAIN_CONTAINER, OWNER_LABEL, RUN_LABEL, 
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
-def stream_logs(cluster: Cluster, owner: str, job: str, *, follow: bool, say: Callable[[str], None]) -> Iterator[bytes]:
+def stream_logs(
+    cluster: Cluster, owner: str, job: str, *, home: str, follow: bool, say: Callable[[str], None]
+) -> Iterator[bytes]:
     """Yield the output of a job's newest run, or of the run that `job` names (`train-3`), attempt by attempt.
 
     What an attempt printed goes with its pod, so earlier attempts are often gone; `say` tells when another one begins.
-    With `follow`, goes on until the run has ended. Raises UsageError when the cluster has no such job.
+    With `follow`, goes on until the run has ended. `home` is the namespace to look in for who may not look everywhere.
+    Raises UsageError when the cluster has no such job.
     """
     printed: set[str] = set()
     while True:
-        run, pods = _find(cluster, owner, job)
+        run, pods = _find(cluster, owner, job, home)
         for pod in pods:
             if pod["metadata"]["name"] not in printed and _has_started(pod):
                 printed.add(pod["metadata"]["name"])
@@ -36,9 +39,9 @@ def stream_logs(cluster: Cluster, owner: str, job: str, *, follow: bool, say: Ca
         time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def _find(cluster: Cluster, owner: str, job: str) -> tuple[LiveRun, list[Manifest]]:
+def _find(cluster: Cluster, owner: str, job: str, home: str) -> tuple[LiveRun, list[Manifest]]:
     """Return the run that is meant, and its pods, the oldest first."""
-    runs = sorted(live_runs(_jobs(cluster, owner), ()), key=lambda run: run.number)
+    runs = sorted(live_runs(_jobs(cluster, owner, home), ()), key=lambda run: run.number)
     meant = [run for run in runs if run.job == job] or [run for run in runs if f"{run.job}-{run.number}" == job]
     if not meant:
         raise UsageError(f"{cluster.context} has no job {job!r} of this repository; `reconcile queue` lists them")
@@ -49,13 +52,13 @@ def _find(cluster: Cluster, owner: str, job: str) -> tuple[LiveRun, list[Manifes
     return observed, sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
 
 
-def _jobs(cluster: Cluster, owner: str) -> list[Manifest]:
-    """List our Jobs everywhere, or in the context's namespace for who may not look further."""
+def _jobs(cluster: Cluster, owner: str, home: str) -> list[Manifest]:
+    """List our Jobs everywhere, or in one namespace for who may not look further."""
     labels = f"{OWNER_LABEL}={owner}"
     try:
         return cluster.list("Job", labels=labels)
     except Forbidden:
-        return cluster.list("Job", namespace=cluster.default_namespace, labels=labels)
+        return cluster.list("Job", namespace=home, labels=labels)
 
 
 def _has_started(pod: Manifest) -> bool:

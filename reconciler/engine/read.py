@@ -14,6 +14,7 @@ from typing import Self
 from reconciler.cluster.interface import Cluster
 from reconciler.core.names import KnownJob, keep_moved_names, resolve_names
 from reconciler.core.observe import live_runs
+from reconciler.core.render import home_namespace
 from reconciler.engine.declare import JOBS, Declared, declare
 from reconciler.engine.options import Options
 from reconciler.engine.record import Setting, StatusPlace, read_documents, read_setting
@@ -169,11 +170,12 @@ def _file_of(run: LiveRun) -> str:
 
 
 def _namespaces(cluster: Cluster, source: Source) -> list[str]:
-    """Name every namespace where a job of ours may be, for when the rights don't reach over all of them."""
-    site = source.site
-    named = {task.namespace for task in source.declared.tasks} | {d["namespace"] for d in source.documents.values()}
-    by_context = {settings.get("namespace") for settings in site.contexts.values()}
-    return sorted(filter(None, named | by_context | {site.namespace, site.sky_namespace, cluster.default_namespace}))
+    """Name every namespace of this cluster where a job of ours may be, for when the rights don't reach over all."""
+    here = cluster.context
+    home = home_namespace(source.site, here, cluster.default_namespace)
+    wanted = {task.namespace or home for task in source.declared.tasks if task.context in (None, here)}
+    recorded = {document["namespace"] for document in source.documents.values() if document["context"] == here}
+    return sorted(filter(None, wanted | recorded)) or [home]
 
 
 def _ours(cluster: Cluster, source: Source, kind: str, listing: Listing) -> list[Manifest]:

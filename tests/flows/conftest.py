@@ -147,18 +147,22 @@ class Team:
 
     def gated(self, job: str) -> str:
         """Write a command that goes on until `open` is called for its job, so that no test depends on the time."""
-        return f"echo started\nuntil [ -e {self._gate(job)} ]; do sleep 0.1; done"
+        return f"echo started\n{self.gate(job)}"
 
-    def open(self, job: str) -> None:
-        """Let the gated command of a job end with 0."""
+    def gate(self, job: str, name: str = "end") -> str:
+        """Write a command that waits until this gate of its job is opened."""
+        return f"until [ -e {self._gate(job, name)} ]; do sleep 0.1; done"
+
+    def open(self, job: str, name: str = "end") -> None:
+        """Let the gated command of a job go on; what runs then ends with 0."""
         if self.cluster == "local":
-            self._gate(job).touch()
+            self._gate(job, name).touch()
             return
         (pod,) = [p for p in self.pods_of(job) if p["status"]["phase"] == "Running"]
-        self.kubectl("exec", pod["metadata"]["name"], "--container=main", "--", "touch", str(self._gate(job)))
+        self.kubectl("exec", pod["metadata"]["name"], "--container=main", "--", "touch", str(self._gate(job, name)))
 
-    def _gate(self, job: str) -> Path:
-        return (self.folder.parent if self.cluster == "local" else Path("/tmp")) / f"open-{job}"
+    def _gate(self, job: str, name: str) -> Path:
+        return (self.folder.parent if self.cluster == "local" else Path("/tmp")) / f"{job}.{name}"
 
     def classes(self, *, default: str | None = None, **values: int) -> str:
         """Write PriorityClasses: `classes(high=200, low=100, default="low")`."""

@@ -11,12 +11,14 @@ import importlib
 import json
 import os
 import pkgutil
+import signal
 import sys
 from typing import Any, NoReturn
 
 import reconciler
 
 UNUSED = ("__main__", "kubernetes", "kubeconfig", "transport")  # those on this machine don't need the big client
+LONGEST = 120  # seconds; what takes longer hangs
 
 
 def serve() -> None:
@@ -42,6 +44,7 @@ def become(request: dict[str, Any]) -> NoReturn:
     os.environ.update(request["environment"])
     for number, path in enumerate(request["streams"]):
         os.dup2(os.open(path, os.O_RDWR), number)
+    signal.alarm(LONGEST)
     sys.argv = ["reconcile", *request["arguments"]]
     code: Any = 70
     try:

@@ -42,7 +42,7 @@ def test_an_edit_replaces_the_run(team: Team) -> None:
 
 
 def test_an_edit_of_a_job_that_waits(team: Team) -> None:
-    """One that lost its place is replaced like any other: what it counted stays with its run, the new one begins at 0."""
+    """It is replaced like any other: what it counted stays with its run, and the new one begins at 0."""
     team.commit({"priorities/classes.yaml": team.classes(high=200, low=100)})
     running(team, priority="low", slot=True)
     team.commit({"jobs/high.yaml": team.task(team.gated("high"), priority="high", slot=True)})
@@ -252,8 +252,8 @@ def test_a_revert_to_a_version_that_ended_starts_nothing(local_team: Team) -> No
 
 def test_a_job_that_takes_its_time_to_end(team: Team) -> None:
     """While a cancelled run uses up its grace nothing is done about it; its restored file waits, and then runs."""
-    slow = f"trap 'sleep 2; exit 0' TERM\n{team.gated('train')}"
-    team.commit({"jobs/train.yaml": team.task(slow, grace=20), "jobs/other.yaml": team.task("true")})
+    slow = f"trap '{team.gate('train', 'slow')}; exit 0' TERM\n{team.gated('train')}"
+    team.commit({"jobs/train.yaml": team.task(slow, grace=60), "jobs/other.yaml": team.task("true")})
     team.reach("train", "RUNNING")
     team.reach("other", "SUCCEEDED")
     team.until(lambda: "started" in team.log("train"), "the trap to be set")
@@ -269,6 +269,7 @@ def test_a_job_that_takes_its_time_to_end(team: Team) -> None:
     ran = team.reconcile()
     assert (ran.code, ran.actions) == (0, [("hold", "skipped", "train-1")])
     assert ran.reason("train-1") == "is being deleted; the next pass looks again"
+    team.open("train", "slow")
     team.reach("train", "RUNNING")
     assert runs(team) == [(2, "RUNNING"), (1, "CANCELLED")]
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from control_plane import ControlPlane
+
     from tests.conftest import Git
     from tests.flows.conftest import Ran, Team
 
@@ -224,7 +226,9 @@ def test_the_remote_is_away(local_team: Team) -> None:
         ),
     ],
 )
-def test_a_user_that_the_cluster_refuses(cluster_team: Team, context: str, code: int, text: str) -> None:
+def test_a_user_that_the_cluster_refuses(
+    cluster_team: Team, own_control_plane: ControlPlane, context: str, code: int, text: str
+) -> None:
     """One line says who was refused what, and what to do. Blind is not dead: the status stays as it was."""
     team = cluster_team
     team.commit({"jobs/train.yaml": team.task("true", controls={"suspend": "true"})})
@@ -239,7 +243,7 @@ def test_a_user_that_the_cluster_refuses(cluster_team: Team, context: str, code:
 
 
 @pytest.mark.real
-def test_a_user_who_may_only_read(cluster_team: Team) -> None:
+def test_a_user_who_may_only_read(cluster_team: Team, own_control_plane: ControlPlane) -> None:
     """What is refused is a failed action with the API's own words, and stands in the status; the next pass does it."""
     team = cluster_team
     team.commit({"jobs/train.yaml": team.task("true", controls={"suspend": "true"})})

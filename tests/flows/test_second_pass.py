@@ -45,7 +45,7 @@ def warnings(team: Team) -> int:
 
 
 def writes(team: Team) -> object:
-    """Return what the product wrote so far, as the API server saw it, dry runs too; here, the objects."""
-    if team.control_plane:
+    """Return what the product wrote so far, as our own API server saw it, dry runs too; else the objects."""
+    if team.control_plane and not team.control_plane.external:
         return team.control_plane.writes(agent="job-reconciler")
     return sorted((job["metadata"]["name"], job["metadata"]["resourceVersion"]) for job in team.live("Job"))
