@@ -106,22 +106,17 @@ def main() -> NoReturn:
     try:
         cli.main(prog_name="reconcile", standalone_mode=False)
         code: int = ExitCode.FINE
-    except click.exceptions.Exit as stop:
-        code = stop.exit_code
     except click.ClickException as error:
         error.show()
         code = ExitCode.USAGE
     except ReconcilerError as error:
         click.echo(f"reconcile: {error}", err=True)
         code = error.exit_code
-    except BrokenPipeError:  # the reader of our output went away, as `| head` does
-        sys.stdout = None  # nothing left to flush
-        code = ExitCode.FINE
     except (KeyboardInterrupt, click.Abort):
         click.echo("reconcile: interrupted; nothing is lost, the next pass goes on from here", err=True)
         code = ExitCode.INTERRUPTED
-    except Exception:  # noqa: BLE001 - the last resort: whatever it is, it is reported as ours
-        _report_bug()
+    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is reported as ours
+        _report_bug(error)
         code = ExitCode.BUG
     sys.exit(code)
 
@@ -132,9 +127,12 @@ def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _report_bug() -> None:
-    """Print what we need to mend it, without values: a traceback names code, not data."""
-    click.echo(traceback.format_exc(chain=True), err=True)
+def _report_bug(error: BaseException) -> None:
+    """Print where it happened, and no message of an exception: these quote values, and a value may be a secret."""
+    cause: BaseException | None = error
+    while cause:
+        click.echo("".join(traceback.format_tb(cause.__traceback__)) + type(cause).__qualname__, err=True)
+        cause = cause.__cause__ or cause.__context__
     python = ".".join(str(part) for part in sys.version_info[:3])
     click.echo(
         f"reconcile: this is a bug in reconcile {__version__} (Python {python}, {sys.platform}). The cluster and the "

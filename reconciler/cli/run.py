@@ -129,7 +129,9 @@ class _Progress:
 
 def _loop(repository: Repository, cluster: Cluster, options: Options, *, interval: float | None) -> NoReturn:
     """Keep the cluster in step until SIGTERM (exit 0) or Ctrl-C (130)."""
-    from reconciler.engine.loop import Loop, Rhythm, watch_cluster
+    from reconciler.engine.declare import declare
+    from reconciler.engine.loop import Loop, Rhythm, watch_cluster, watched_namespaces
+    from reconciler.engine.read import job_namespaces
     from reconciler.engine.reconcile import reconcile
     from reconciler.engine.record import read_sound_setting
     from reconciler.source.watch import watch_commits
@@ -146,8 +148,10 @@ def _loop(repository: Repository, cluster: Cluster, options: Options, *, interva
 
     loop = Loop(one_pass, rhythm, note)
     _end_on_sigterm(loop)
-    for kind in ("Job", "Pod"):
-        loop.follow(watch_cluster(cluster, kind, setting.owner, loop.stop))
+    known = job_namespaces(cluster, declare(setting.revision.files))
+    for namespace in watched_namespaces(cluster, setting.owner, known):
+        for kind in ("Job", "Pod"):
+            loop.follow(watch_cluster(cluster, kind, setting.owner, loop.stop, namespace=namespace))
     status_branch = setting.status.branch if setting.status else ""
     loop.follow(
         watch_commits(
@@ -172,9 +176,9 @@ def _end_on_sigterm(loop: Loop) -> None:
 
     def end(signum: int, frame: FrameType | None) -> None:
         del signum, frame
-        loop.end()
         signal.signal(signal.SIGALRM, abandon)
         signal.setitimer(signal.ITIMER_REAL, PATIENCE_WITH_LAST_PASS)
+        loop.end()
 
     signal.signal(signal.SIGTERM, end)
 

@@ -69,14 +69,15 @@ class _Job:
         return f"{self.name}-{number}"
 
     def last_run_of(self, task_hash: str) -> tuple[int, State] | None:
-        """Return number and state of a version's last run: by its end on record, else by its Job, else by the record.
+        """Return number and state of a version's last run: by its Job, else by the record.
 
-        A run that we cancelled stays cancelled, whatever its Job made of being deleted.
+        A Job on its way out has nothing to say against the record: of a run that we cancelled it may make anything.
         """
         recorded = [run for run in self.recorded if run.task_hash == task_hash]
-        states = {run.number: run.state for run in recorded}
-        states |= {run.number: run.observation.state for run in self.live if run.task_hash == task_hash}
-        states |= {run.number: run.state for run in recorded if run.state in TERMINAL_STATES}
+        live = [run for run in self.live if run.task_hash == task_hash]
+        states = {run.number: run.observation.state for run in live if run.deleting}
+        states |= {run.number: run.state for run in recorded}
+        states |= {run.number: run.observation.state for run in live if not run.deleting}
         return max(states.items(), default=None)
 
 

@@ -30,6 +30,7 @@ JOB_ORDER = {Verb.CANCEL: 0, Verb.UPDATE: 1, Verb.REPLACE: 2, Verb.CREATE: 3}
 ONE_BY_ONE = 32  # so many creations or fewer go one after another, so that they queue in order of path
 WORKERS = 8
 CONFLICT_TRIES = 5
+PATIENCE_BEYOND_GRACE = 30.0  # seconds
 STALE_DEFAULT_DELAYS = (0.2, 0.4, 0.8, 1.6, 2.0)  # the admission plugin's cache may not know yet that a default ended
 
 
@@ -47,6 +48,7 @@ def apply(cluster: Cluster, actions: Sequence[Action], clock: Clock | None = Non
     results: dict[int, Action] = {}
     for stage in _stages(actions):
         results.update(applier.run(stage))
+    results.update(applier.start_successors({index: a for index, a in results.items() if a.result is None}))
     return tuple(results.get(index) or _without_write(action) for index, action in enumerate(actions))
 
 
@@ -97,10 +99,14 @@ class _Applier:
         return results
 
     def carry_out(self, action: Action) -> Action:
+        return self._guarded(action, self._act)
+
+    def _guarded(self, action: Action, act: Callable[[Action], Action]) -> Action:
+        """Act, and make a failure the action's result."""
         try:
             if self.away:  # it was asked patiently already; the next pass asks again
                 raise self.away
-            return self._act(action)
+            return act(action)
         except (ClusterUnreachable, ClusterUnauthorized) as error:
             self.away = error
             return replace(action, result=Result.FAILED, reason=str(error), needs_attention=True)
@@ -119,12 +125,15 @@ class _Applier:
                 self.cluster.patch(_live(action), _manifest(action))
                 return replace(action, result=Result.DONE)
             case Verb.REPLACE:
-                return self._replace(action)
+                return self._retire(action)
             case _:
                 return self._delete(action, foreground=action.verb is Verb.CANCEL)
 
     def _write_class(self, action: Action, write: Callable[[Manifest], Manifest]) -> Action:
-        """Write a class, patient with the admission plugin's stale idea of the default, and read it back."""
+        """Write a class, patient with the admission plugin's stale idea of the default.
+
+        One that another pass, or our own request whose answer was lost, has made already is fine when it is the same.
+        """
         for delay in (*STALE_DEFAULT_DELAYS, None):
             try:
                 write(_manifest(action))
@@ -132,9 +141,12 @@ class _Applier:
                 if delay is None or "already marked as default" not in str(error):
                     raise
                 self.clock.sleep(delay)
+            except AlreadyExists:
+                if not _says(self.cluster.get(action.kind, action.name), _manifest(action)):
+                    raise
+                break
             else:
                 break
-        self.cluster.get(action.kind, action.name)
         return replace(action, result=Result.DONE)
 
     def _create(self, action: Action) -> Action:
@@ -174,24 +186,46 @@ class _Applier:
             return replace(action, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
         return replace(action, result=Result.DONE, reason="another pass created it")
 
-    def _replace(self, action: Action) -> Action:
-        """Delete the predecessor only when the server accepts the successor, and start that when the other is gone."""
+    def _retire(self, action: Action) -> Action:
+        """Delete the predecessor, but only when the server accepts the successor; that one has no result yet."""
         try:
-            self.cluster.create(_manifest(action), dry_run=True)
+            problem = check_echo(self.cluster.create(_manifest(action), dry_run=True))
+            if problem:
+                return replace(action, result=Result.FAILED, reason=problem, needs_attention=True)
         except AlreadyExists:
-            return replace(
-                action, result=Result.SKIPPED, reason=f"{action.name} exists already: the next pass decides anew"
-            )
+            reason = f"{action.name} exists already: the next pass decides anew"
+            return replace(action, result=Result.SKIPPED, reason=reason)
         except (Invalid, Forbidden) as error:
             reason = f"{_name(_live(action))} goes on, its successor was refused: {error}"
             return replace(action, result=Result.FAILED, reason=reason, needs_attention=True)
         ended = self._delete(action, foreground=True)
-        if ended.verb is not Verb.REPLACE:
-            return ended
-        if not self._wait_until_gone(_live(ended)):
-            reason = f"{_name(_live(ended))} is still ending: {action.name} is created by the next pass"
-            return replace(ended, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
-        return self._create(ended)
+        return replace(ended, result=None) if ended.deleted else ended
+
+    def start_successors(self, retired: dict[int, Action]) -> dict[int, Action]:
+        """Create each successor when its predecessor is gone; all together wait as long as the longest grace period."""
+        graces = [
+            _live(action)["spec"]["template"]["spec"].get("terminationGracePeriodSeconds", 30)
+            for action in retired.values()
+        ]
+        end = self.clock.monotonic() + max(graces, default=0) + PATIENCE_BEYOND_GRACE
+        started: dict[int, Action] = {}
+        while waiting := {index: action for index, action in retired.items() if index not in started}:
+            late = self.clock.monotonic() > end
+            for index, action in waiting.items():
+                done = self._guarded(action, lambda action: self._succeed(action, late=late))  # noqa: B023 - called at once
+                if done.result is not None:
+                    started[index] = done
+            if len(started) < len(retired):
+                self.clock.sleep(0.3)
+        return started
+
+    def _succeed(self, action: Action, *, late: bool) -> Action:
+        if self._current(_live(action)) is None:
+            return self._create(action)
+        if not late:
+            return action
+        reason = f"{_name(_live(action))} is still ending: {action.name} is created by the next pass"
+        return replace(action, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
 
     def _delete(self, action: Action, *, foreground: bool) -> Action:
         """Delete what the action names, and return it with the object as it was when it was deleted.
@@ -228,15 +262,11 @@ class _Applier:
             return None
         return current if current["metadata"]["uid"] == metadata["uid"] else None
 
-    def _wait_until_gone(self, live: Manifest) -> bool:
-        """Wait for the object's graceful end: its pods' grace period and half a minute."""
-        spec = live["spec"]["template"]["spec"]
-        end = self.clock.monotonic() + spec.get("terminationGracePeriodSeconds", 30) + 30
-        while self._current(live):
-            if self.clock.monotonic() > end:
-                return False
-            self.clock.sleep(0.3)
-        return True
+
+def _says(live: Manifest, wanted: Manifest) -> bool:
+    """Whether a class has all that its file says; what it has besides is somebody else's business."""
+    fields = ("value", "globalDefault", "preemptionPolicy", "description")
+    return all(live.get(field) == wanted[field] for field in fields if field in wanted)
 
 
 def _manifest(action: Action) -> Manifest:

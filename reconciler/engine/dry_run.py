@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from reconciler.cluster.interface import Cluster
-from reconciler.errors import AlreadyExists, ClusterRefusal, Forbidden, Invalid
+from reconciler.errors import AlreadyExists, ClusterRefusal
 from reconciler.model import Action, Problem, Severity, Verb
 
 
@@ -26,7 +26,7 @@ def dry_run(cluster: Cluster, actions: Sequence[Action]) -> tuple[tuple[Action, 
         except AlreadyExists:
             reason = f"{action.kind} {action.name} exists and is not ours: rename one of them"
             judged.append(replace(action, verb=Verb.CONFLICT, reason=reason, needs_attention=True))
-        except (Invalid, Forbidden) as error:
+        except ClusterRefusal as error:
             problems.append(_refused(action, error))
             judged.append(replace(action, needs_attention=True))
         else:

@@ -13,7 +13,7 @@ from reconciler.model import JOB_LABEL, MAIN_CONTAINER, OWNER_LABEL, RUN_LABEL, 
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
-def stream_logs(
+def stream_logs(  # noqa: PLR0913 - beyond five by name only
     cluster: Cluster, owner: str, job: str, *, home: str, follow: bool, say: Callable[[str], None]
 ) -> Iterator[bytes]:
     """Yield the output of a job's newest run, or of the run that `job` names (`train-3`), attempt by attempt.

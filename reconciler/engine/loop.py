@@ -7,11 +7,11 @@ Events only say when to look. A burst of them is one pass, and passes that write
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from reconciler.cluster.interface import Cluster
-from reconciler.errors import ReconcilerError
+from reconciler.errors import Forbidden, ReconcilerError
 from reconciler.model import OWNER_LABEL
 
 FIRST_RETRY = 1.0
@@ -90,16 +90,29 @@ class Loop:
         self.stop.wait(seconds)
 
 
-def watch_cluster(cluster: Cluster, kind: str, owner: str, stop: threading.Event) -> Iterable[None]:
+def watched_namespaces(cluster: Cluster, owner: str, namespaces: Sequence[str]) -> Sequence[str | None]:
+    """Return where to watch: everywhere at once (None), or in each of these for who may not look everywhere."""
+    try:
+        cluster.list("Job", labels=f"{OWNER_LABEL}={owner}")
+    except Forbidden:
+        return namespaces
+    except ReconcilerError:
+        pass  # away for now: the watch tries again by itself
+    return [None]
+
+
+def watch_cluster(
+    cluster: Cluster, kind: str, owner: str, stop: threading.Event, *, namespace: str | None = None
+) -> Iterable[None]:
     """Yield whenever one of our objects changes, until `stop` is set.
 
     A watch that ends is opened again; what happened in between is seen by the pass that this yields for. One that can't
     be opened is tried again with growing distance: without it the interval is what makes the loop look.
     """
-    rest = FIRST_RETRY
+    rest, labels = FIRST_RETRY, f"{OWNER_LABEL}={owner}"
     while not stop.wait(rest):
         try:
-            for _ in cluster.watch(kind, labels=f"{OWNER_LABEL}={owner}", timeout=WATCH_TIMEOUT):
+            for _ in cluster.watch(kind, namespace=namespace, labels=labels, timeout=WATCH_TIMEOUT):
                 yield None
                 if stop.is_set():
                     return

@@ -190,7 +190,7 @@ def _refusal(
     """Return the guard that stops the pass, if one does."""
     if not options.allow_cluster_change and CLUSTERS in source.record.files:
         try:
-            message = check_cluster(load(source.record.files[CLUSTERS].decode()), cluster.context, cluster.uid())
+            message = check_cluster(load(source.record.files[CLUSTERS].decode()), cluster.context, live.cluster_uid)
         except ValueError as error:
             message = f"{CLUSTERS} on the status branch {error}: restore it, or pass --allow-cluster-change"
         if message:

@@ -39,7 +39,8 @@ def preview_jobs(cluster: Cluster, actions: Sequence[Action]) -> tuple[list[Prev
     except ClusterError as error:
         return [], [f"no preview of preemption: {error}"]
     classes = _classes_after(live_classes, actions)
-    rooms = survey(nodes, pods)
+    leaving = {a.live["metadata"]["uid"] for a in actions if a.verb in (Verb.CANCEL, Verb.REPLACE) and a.live}
+    rooms = survey(nodes, [pod for pod in pods if not _owners(pod) & leaving])
     previews = []
     for name, manifest in jobs:
         template = manifest["spec"]["template"]["spec"]
@@ -49,6 +50,10 @@ def preview_jobs(cluster: Cluster, actions: Sequence[Action]) -> tuple[list[Prev
         previews.append(Preview(name, placement.verdict, placement.victims, placement.reason))
         rooms = with_placement(rooms, placement, {"metadata": manifest["metadata"], "spec": spec})
     return previews, []
+
+
+def _owners(pod: Manifest) -> set[str]:
+    return {owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ()}
 
 
 def _classes_after(live: Sequence[Manifest], actions: Sequence[Action]) -> dict[str, Manifest]:

@@ -14,7 +14,7 @@ from typing import Self
 from reconciler.cluster.interface import Cluster
 from reconciler.core.names import KnownJob, keep_moved_names, resolve_names
 from reconciler.core.observe import live_runs
-from reconciler.core.render import home_namespace
+from reconciler.core.render import home_namespace, priority_class_of
 from reconciler.engine.declare import JOBS, Declared, declare
 from reconciler.engine.options import Options
 from reconciler.engine.record import Setting, StatusPlace, read_documents, read_setting
@@ -25,6 +25,7 @@ from reconciler.source.remote import is_superseded, ls_remote, source_tip
 from reconciler.source.repository import Repository
 from reconciler.source.revision import Revision
 
+BRANCH_GONE = "gone"
 UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -64,6 +65,7 @@ class Source:
 class Live:
     """What the cluster says: our runs, their pods, and all PriorityClasses with the names of those in use."""
 
+    cluster_uid: str
     runs: tuple[LiveRun, ...]
     pods: tuple[Manifest, ...]
     priority_classes: tuple[Manifest, ...]
@@ -79,13 +81,13 @@ def read_git(repository: Repository, options: Options, context: str) -> Git:
     return Git(
         setting=setting,
         record=read_record(repository, status.branch, status.remote, refs) if status else Record(None, {}),
-        superseded_by=tip or "a branch that is gone" if is_superseded(repository, revision.commit, tip) else None,
+        superseded_by=(tip or BRANCH_GONE) if is_superseded(repository, revision.commit, tip) else None,
     )
 
 
 def parse_source(git: Git) -> Source:
     """Turn the files of the commit and of the status branch into what they say."""
-    documents, unreadable = read_documents(git.record.files)
+    documents, unreadable = read_documents(git.record)
     return Source(
         revision=git.setting.revision,
         declared=declare(git.setting.revision.files),
@@ -135,7 +137,7 @@ def read_live(cluster: Cluster, source: Source, listing: Listing | None = None) 
         jobs, pods = (_ours(cluster, source, kind, begun) for kind in ("Job", "Pod"))
         classes = tuple(begun.of("PriorityClass"))
     runs = live_runs(jobs, pods, _events(cluster, jobs, pods))
-    return Live(runs, tuple(pods), classes, _used_classes(cluster, source, runs, classes))
+    return Live(cluster.uid(), runs, tuple(pods), classes, _used_classes(cluster, source, runs, classes))
 
 
 def with_last_states(after: Live, before: Live, deleted: Iterable[Manifest]) -> Live:
@@ -169,12 +171,12 @@ def _file_of(run: LiveRun) -> str:
     return str((run.manifest["metadata"].get("annotations") or {}).get(FILE, ""))
 
 
-def _namespaces(cluster: Cluster, source: Source) -> list[str]:
+def job_namespaces(cluster: Cluster, declared: Declared, documents: Iterable[Document] = ()) -> list[str]:
     """Name every namespace of this cluster where a job of ours may be, for when the rights don't reach over all."""
     here = cluster.context
-    home = home_namespace(source.site, here, cluster.default_namespace)
-    wanted = {task.namespace or home for task in source.declared.tasks if task.context in (None, here)}
-    recorded = {document["namespace"] for document in source.documents.values() if document["context"] == here}
+    home = home_namespace(declared.site, here, cluster.default_namespace)
+    wanted = {task.namespace or home for task in declared.tasks if task.context in (None, here)}
+    recorded = {document["namespace"] for document in documents if document["context"] == here}
     return sorted(filter(None, wanted | recorded)) or [home]
 
 
@@ -184,7 +186,7 @@ def _ours(cluster: Cluster, source: Source, kind: str, listing: Listing) -> list
     try:
         return listing.of(kind)
     except Forbidden:
-        namespaces = _namespaces(cluster, source)
+        namespaces = job_namespaces(cluster, source.declared, source.documents.values())
         return [item for namespace in namespaces for item in cluster.list(kind, namespace=namespace, labels=labels)]
 
 
@@ -212,8 +214,9 @@ def _warnings(cluster: Cluster, namespace: str) -> list[Manifest]:
 def _used_classes(
     cluster: Cluster, source: Source, runs: Iterable[LiveRun], classes: Iterable[Manifest]
 ) -> frozenset[str]:
-    """Name the classes that unfinished work uses; others' pods matter only when one of ours may be pruned."""
+    """Name the classes that unfinished and declared work uses; others' pods matter only when one of ours may go."""
     used = {run.observation.priority_class for run in runs if not run.finished}
+    used |= {priority_class_of(task, source.site, cluster.context) for task in source.declared.tasks}
     declared = {priority_class.name for priority_class in source.declared.priority_classes}
     ours = {m["metadata"]["name"] for m in classes if m["metadata"].get("labels", {}).get(OWNER_LABEL) == source.owner}
     if ours - declared:

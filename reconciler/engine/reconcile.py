@@ -9,9 +9,19 @@ from reconciler.engine.apply import WRITES, apply, skip
 from reconciler.engine.dry_run import dry_run
 from reconciler.engine.options import Options
 from reconciler.engine.plan import make_plan
-from reconciler.engine.read import Listing, Source, parse_source, read_git, read_live, with_last_states
+from reconciler.engine.read import (
+    BRANCH_GONE,
+    Listing,
+    Live,
+    Source,
+    parse_source,
+    read_git,
+    read_live,
+    with_last_states,
+)
 from reconciler.engine.report import Report
 from reconciler.engine.status import Facts, publish_status
+from reconciler.errors import ClusterError
 from reconciler.model import Action, Problem, Severity
 from reconciler.source.repository import Repository
 
@@ -34,15 +44,14 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
     if plan.refusal:
         return _report(source, cluster, skip(plan.actions), plan.problems, refusal=plan.refusal)
     outcomes = apply(cluster, plan.actions)
-    after = read_live(cluster, source) if any(action.verb in WRITES for action in plan.actions) else before
+    after, blind = _look_again(cluster, source, before) if _writes(plan.actions) else (before, [])
     live = with_last_states(after, before, (action.live for action in outcomes if action.deleted and action.live))
-    facts = Facts(source, plan, live, outcomes, cluster.context, cluster.uid(), datetime.now(UTC))
-    status = publish_status(repository, facts)
+    status = publish_status(repository, Facts(source, plan, live, outcomes, cluster.context, datetime.now(UTC)))
     return _report(
         source,
         cluster,
         outcomes,
-        plan.problems,
+        (*plan.problems, *blind),
         documents=status.documents,
         status_commit=status.commit,
         undelivered=status.undelivered,
@@ -60,12 +69,26 @@ def plan(repository: Repository, cluster: Cluster, options: Options) -> Report:
     return _report(source, cluster, actions, (*made.problems, *refused), refusal=made.refusal)
 
 
+def _writes(actions: tuple[Action, ...]) -> bool:
+    return any(action.verb in WRITES for action in actions)
+
+
+def _look_again(cluster: Cluster, source: Source, before: Live) -> tuple[Live, list[Problem]]:
+    """Read what the pass has made; when the cluster is away by now, what was seen before is what is known."""
+    try:
+        return read_live(cluster, source), []
+    except ClusterError as error:
+        message = f"the status is that of before the actions, because the cluster did not answer after them: {error}"
+        return before, [Problem(Severity.WARNING, "not-seen-after", "", message)]
+
+
 def _stopped(source: Source, cluster: Cluster, options: Options) -> Report | None:
     """Return the report of a pass that must not begin: an old commit, or settings that can't be read right."""
     if source.superseded_by and not options.allow_superseded:
         message = (
-            f"commit {source.revision.commit[:10]} is not the tip of its branch, which is at "
-            f"{source.superseded_by[:10]}: nothing was applied; pull, or pass --allow-superseded"
+            f"commit {source.revision.commit[:10]} is not the tip of its branch, which is "
+            f"{'gone' if source.superseded_by == BRANCH_GONE else f'at {source.superseded_by[:10]}'}: "
+            "nothing was applied; pull, or pass --allow-superseded"
         )
         problem = Problem(Severity.WARNING, "superseded", "", message)
         return _report(source, cluster, (), (problem,), superseded=True, superseded_is_fine=options.in_ci)

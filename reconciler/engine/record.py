@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from reconciler.core.document import recorded_runs
@@ -41,23 +40,37 @@ def status_place(options: Options, site: Site, remote: str | None, context: str)
     return StatusPlace(branch, remote)
 
 
-def read_documents(files: Mapping[str, bytes]) -> tuple[dict[str, Document], dict[str, Problem]]:
+def read_documents(record: Record) -> tuple[dict[str, Document], dict[str, Problem]]:
     """Load the job documents of a status branch by job name, and a problem for each that somebody broke."""
     documents: dict[str, Document] = {}
-    unreadable: dict[str, Problem] = {}
-    for path, data in files.items():
-        name = path.removeprefix(JOBS).removesuffix(".yaml")
-        if not path.startswith(JOBS) or not path.endswith(".yaml") or "/" in name:
+    unreadable = {
+        name: _unreadable(path, name, "it is no regular file, or too large")
+        for path in record.unreadable
+        if (name := _job_of(path))
+    }
+    for path, data in record.files.items():
+        name = _job_of(path)
+        if name is None:
             continue
         try:
             document = load(data.decode())
             recorded_runs(document)
         except ValueError as error:
-            message = f"the status document of job {name!r} can't be read ({error}): restore it on the status branch"
-            unreadable[name] = Problem(Severity.ERROR, "unreadable-record", path, message)
+            unreadable[name] = _unreadable(path, name, str(error))
         else:
             documents[name] = document
     return documents, unreadable
+
+
+def _job_of(path: str) -> str | None:
+    """Return the job whose document a path of the status branch is, or None."""
+    name = path.removeprefix(JOBS).removesuffix(".yaml")
+    return name if path == f"{JOBS}{name}.yaml" and "/" not in name else None
+
+
+def _unreadable(path: str, name: str, why: str) -> Problem:
+    message = f"the status document of job {name!r} can't be read ({why}): restore it on the status branch"
+    return Problem(Severity.ERROR, "unreadable-record", path, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +112,7 @@ def read_status(
     if setting.status is None:
         raise UsageError("--status-branch none: there is no status to read")
     record = read_record(repository, setting.status.branch, setting.status.remote)
-    return setting.revision.commit, read_documents(record.files)[0], record
+    return setting.revision.commit, read_documents(record)[0], record
 
 
 def read_job(

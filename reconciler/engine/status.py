@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -45,7 +45,6 @@ class Facts:
     live: Live
     outcomes: tuple[Action, ...]
     context: str
-    cluster_uid: str
     now: datetime
 
 
@@ -94,10 +93,36 @@ class _Drafts:
     def on(self, record: Record) -> _Draft:
         """Return the draft on top of a record."""
         if record.tip not in self._by_tip:
-            read = self.facts.source.record
-            previous = self.facts.source.documents if record is read else read_documents(record.files)[0]
-            self._by_tip[record.tip] = _Draft(previous, _documents(self.facts, previous))
+            if record is self.facts.source.record:
+                previous = self.facts.source.documents
+                draft = _Draft(previous, _documents(self.facts, previous))
+            else:
+                previous, unreadable = read_documents(record)
+                draft = _Draft(previous, self._after_others(previous, unreadable.keys()))
+            self._by_tip[record.tip] = draft
         return self._by_tip[record.tip]
+
+    def _after_others(self, previous: dict[str, Document], unreadable: Iterable[str]) -> dict[str, Document]:
+        """Return the documents on top of what another pass has published meanwhile.
+
+        NB: that pass may have looked later than we did, and at a newer commit. What it wrote about a job stays, unless
+        we have done something to the very run that it speaks of: what we did not see is neither gone nor lost.
+        """
+        facts = self.facts
+        documents = _documents(facts, previous)
+        ours = {a.live["metadata"]["uid"] for a in facts.outcomes if a.deleted and a.live}
+        for name in (previous.keys() | documents.keys()) - set(unreadable):
+            theirs, before = previous.get(name), facts.source.documents.get(name)
+            touched = theirs is not None and theirs["run"] is not None and theirs["run"]["uid"] in ours
+            if theirs == before or touched:
+                continue
+            if theirs is not None:
+                documents[name] = theirs
+            elif before is not None:
+                documents.pop(name, None)
+        for name in unreadable:
+            documents.pop(name, None)
+        return documents
 
     def files(self, record: Record) -> dict[str, bytes | None]:
         """Return the files to write; None removes one. Files of others are not ours to name."""
@@ -108,7 +133,7 @@ class _Drafts:
             known = load(record.files[CLUSTERS].decode())
         return {
             **jobs,
-            CLUSTERS: dump(cluster_document(known, facts.context, facts.cluster_uid)).encode(),
+            CLUSTERS: dump(cluster_document(known, facts.context, facts.live.cluster_uid)).encode(),
             "priorities.yaml": dump(_priorities(facts)).encode(),
             "README.md": readme(list(draft.documents.values())).encode(),
         }

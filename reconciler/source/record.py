@@ -26,10 +26,14 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The files of the status branch at its commit `tip`; None and no files when there is no such branch yet."""
+    """The files of the status branch at its commit `tip`; None and no files when there is no such branch yet.
+
+    `unreadable` are paths where there is something that is no file of ours: a link, a submodule, more than 16 MiB.
+    """
 
     tip: str | None
     files: dict[str, bytes]
+    unreadable: tuple[str, ...] = ()
 
 
 def read_record(
@@ -37,9 +41,9 @@ def read_record(
 ) -> Record:
     """Read the status branch of the remote, or the repository's own without a remote.
 
-    `refs` is what `ls_remote` said; it is asked if None. Only what is not here yet is fetched. Links, submodules, files
-    over 16 MiB and names that are not UTF-8 are not ours and left out. Raises SourceError when it can't be read whole,
-    or when it is the branch that HEAD is on; UsageError for a name that git does not allow.
+    `refs` is what `ls_remote` said; it is asked if None. Only what is not here yet is fetched. Names that are not UTF-8
+    are not ours and left out. Raises SourceError when it can't be read whole, or when it is the branch that HEAD is on;
+    UsageError for a name that git does not allow.
     """
     if repository.execute("check-ref-format", f"refs/heads/{branch}").returncode:
         raise UsageError(f"{branch!r} can't be the name of a branch; correct status_branch or --status-branch")
@@ -47,10 +51,10 @@ def read_record(
     _refuse_source_branch(repository, branch, tip)
     if tip is None:
         return Record(None, {})
-    ours = [
-        e for e in list_tree(repository, tip) if e.mode in REGULAR and e.size <= _MAX_FILE_BYTES and _is_utf8(e.path)
-    ]
-    return Record(tip, {path.decode(): data for path, data in read_blobs(repository, ours).items()})
+    entries = [entry for entry in list_tree(repository, tip) if _is_utf8(entry.path)]
+    files = [entry for entry in entries if entry.mode in REGULAR and entry.size <= _MAX_FILE_BYTES]
+    read = {path.decode(): data for path, data in read_blobs(repository, files).items()}
+    return Record(tip, read, tuple(e.path.decode() for e in entries if e.path.decode() not in read))
 
 
 def _fetched(repository: Repository, branch: str, remote: str, refs: Mapping[str, str] | None) -> str | None:

@@ -168,7 +168,7 @@ def test_who_may_not(own_control_plane: ControlPlane) -> None:
     assert str(forbidden.value) == (
         'could not list jobs in all namespaces on nobody: 403 Forbidden: jobs.batch is forbidden: User "nobody" cannot '
         'list resource "jobs" in API group "batch" at the cluster scope '
-        "(`reconcile manifests` prints the permissions that are needed)"
+        "(docs/operating.md lists the rights that are needed)"
     )
     assert str(unauthorized.value) == (
         "could not list jobs in all namespaces on expired: 401 Unauthorized: Unauthorized "

@@ -93,7 +93,7 @@ def said(code: int, reason: str = "", message: str = "", causes: Any = None) -> 
             said(403, "Forbidden", 'User "ada" cannot create resource "jobs"'),
             Forbidden,
             '403 Forbidden: User "ada" cannot create resource "jobs" '
-            "(`reconcile manifests` prints the permissions that are needed)",
+            "(docs/operating.md lists the rights that are needed)",
             id="RBAC",
         ),
         pytest.param(

@@ -74,7 +74,7 @@ def test_reads_are_repeated(server: ScriptedServer, client: KubernetesCluster, f
         pytest.param(Answer(200, NAMESPACE, delay=0.5), ClusterUnreachable, 3, "Read timed out.", id="no answer"),
         pytest.param(WEBHOOK, ClusterUnreachable, 3, "500 InternalError: failed calling webhook", id="500"),
         pytest.param(Answer(401, b"who?"), ClusterUnauthorized, 2, "still refused: log in again", id="401 for good"),
-        pytest.param(refusal(403, "Forbidden", RBAC), Forbidden, 1, "`reconcile manifests` prints the", id="403"),
+        pytest.param(refusal(403, "Forbidden", RBAC), Forbidden, 1, "docs/operating.md lists the", id="403"),
         pytest.param(refusal(418, "Teapot", "I'm short"), ClusterRefusal, 1, "418 Teapot: I'm short", id="unheard of"),
     ],
 )

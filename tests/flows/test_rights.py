@@ -55,7 +55,7 @@ def test_a_pass_can_do_everything_in_its_namespace(limited_team: Team) -> None:
         {
             "priorities/classes.yaml": team.classes(low=100, high=200),
             "jobs/train.yaml": team.task("true", priority="low", controls=suspended),
-            "jobs/other.yaml": team.task("true", controls=suspended),
+            "jobs/other.yaml": team.task("sleep 60"),
         }
     )
     planned = team.run("plan")
