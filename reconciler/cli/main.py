@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from reconciler import __version__
 from reconciler.cli.options import cluster_option, flags, output_option, ref_option, repo_option
@@ -49,17 +50,17 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest the nearest command where the first word is none."""
-        rest = super().parse_args(ctx, args)
-        word = next(iter((*ctx._protected_args, *ctx.args)), None)  # noqa: SLF001 - click keeps the word there
-        if word and word not in COMMANDS:
+        if args[0] not in COMMANDS:
             from difflib import get_close_matches
 
-            near = get_close_matches(word, COMMANDS, n=1)
+            near = get_close_matches(args[0], COMMANDS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else f" There are: {', '.join(COMMANDS)}."
-            ctx.fail(f"there is no command {word!r}.{hint}")
-        return rest
+            ctx.fail(f"there is no command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(
@@ -94,6 +95,10 @@ def cli(ctx: click.Context, /, **arguments: Any) -> None:
         from reconciler.cli.run import run
 
         run(**arguments)
+    for option in ctx.command.params:
+        if ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE:
+            words = f"{ctx.invoked_subcommand} {option.opts[0]}"
+            ctx.fail(f"{option.opts[0]} stands before the command; options come after it: reconcile {words} ...")
 
 
 def main() -> NoReturn:

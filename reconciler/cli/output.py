@@ -7,14 +7,12 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import Any
 
 import click
 
-from reconciler.model import Action, Problem, Result, Severity, State, Verb
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from reconciler.model import Action, Document, Problem, Result, Severity, State, Verb
 
 SCHEMA_VERSION = 1
 
@@ -38,8 +36,7 @@ VERB_STYLES = {
     Verb.PRUNE: "yellow",
     Verb.CONFLICT: "red",
 }
-TEXT_COLUMNS = ("REASON", "VICTIMS", "")  # sentences may be folded on a narrow terminal, names may not
-PIPED_WIDTH = 10_000  # a pipe has no width: nothing is folded or cut there
+ANY_WIDTH = 10_000
 
 
 def print_json(**fields: Any) -> None:
@@ -67,31 +64,38 @@ def action_json(action: Action) -> dict[str, Any]:
     }
 
 
-def console() -> Console:
-    """Return stdout as Rich sees it: colours on a terminal without NO_COLOR, plain text of any width in a pipe."""
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() else PIPED_WIDTH
-    return Console(width=width, highlight=False, markup=False, emoji=False)
-
-
 def print_table(
     header: Sequence[str], rows: Iterable[Sequence[tuple[str, str]]], *, numbers: Sequence[str] = ()
 ) -> None:
-    """Print aligned columns. A cell is its text and its style; the columns named in `numbers` align right."""
+    """Print aligned columns. A cell is its text and its style; the columns named in `numbers` align right.
+
+    Nothing is folded or cut, however narrow the terminal: it wraps the line, and every name can be copied. Colours are
+    for a terminal without NO_COLOR.
+    """
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for title in header:
-        folds = title in TEXT_COLUMNS
-        table.add_column(title, justify="right" if title in numbers else "left", overflow="fold", no_wrap=not folds)
+        table.add_column(title, justify="right" if title in numbers else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(text, style=style) for text, style in row))
-    stdout = console()
+    stdout = Console(width=ANY_WIDTH, highlight=False, markup=False, emoji=False)
     with stdout.capture() as printed:
         stdout.print(table)
     click.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
+
+
+def print_queue(documents: Sequence[Document]) -> None:
+    """Print jobs as the queue shows them, under a line that counts them."""
+    from reconciler.core.status.queue import COLUMNS, rows, summary
+
+    click.echo(summary(documents))
+    if documents:
+        table = [row.cells() for row in rows(documents, datetime.now(UTC))]
+        cells = [[*((text, "") for text in row[:-1]), state_cell(row[-1])] for row in table]
+        print_table(COLUMNS, cells, numbers=("#RECOVERIES",))
 
 
 def state_cell(state: str) -> tuple[str, str]:
@@ -104,7 +108,12 @@ def print_actions(actions: Sequence[Action]) -> None:
     shown = [action for action in actions if action.verb is not Verb.KEEP]
     kept = len(actions) - len(shown)
     if shown:
-        print_table(("ACTION", "RESULT", "OBJECT", "REASON"), [_action_row(action) for action in shown])
+        planned = all(action.result is None for action in shown)
+        rows = [_action_row(action) for action in shown]
+        if planned:
+            print_table(("ACTION", "OBJECT", "REASON"), [(verb, scope, reason) for verb, _, scope, reason in rows])
+        else:
+            print_table(("ACTION", "RESULT", "OBJECT", "REASON"), rows)
     if kept:
         click.echo(f"{kept} kept as {'they are' if kept > 1 else 'it is'}")
 

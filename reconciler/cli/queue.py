@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from datetime import UTC, datetime
-
 import click
 
 from reconciler.cli.options import cluster_option, output_option, ref_option, repo_option, status_branch_option
-from reconciler.cli.output import note, print_json, print_table, state_cell
+from reconciler.cli.output import note, print_json, print_problems, print_queue
 from reconciler.cli.repositories import open_repository
-from reconciler.model import TERMINAL_STATES, Document
+from reconciler.model import TERMINAL_STATES
 
 
 @click.command(name="queue")
@@ -32,35 +29,19 @@ def command(
     reconcile queue
     reconcile queue -o json | jq '.jobs[] | select(.state == "FAILED") | .job'
     """  # noqa: D301 - \b keeps click from folding the examples
-    from reconciler.core.status.queue import COLUMNS, rows
+    from reconciler.core.status.queue import is_current
     from reconciler.engine.options import Options
     from reconciler.engine.record import read_status
 
     with open_repository(repo) as repository:
-        commit, documents, _ = read_status(repository, Options(ref=ref, status_branch=status_branch), cluster)
-    jobs = [document for document in documents.values() if everything or _is_current(document)]
+        status = read_status(repository, Options(ref=ref, status_branch=status_branch), cluster)
+    jobs = [document for document in status.documents.values() if everything or is_current(document)]
     if output == "json":
-        print_json(commit=commit, jobs=jobs)
+        print_json(commit=status.commit, jobs=jobs)
         return
-    click.echo(_summary(jobs))
-    if jobs:
-        table = rows(jobs, datetime.now(UTC), everything=True)
-        print_table(COLUMNS, [_cells(row.cells()) for row in table], numbers=("#RECOVERIES",))
+    print_queue(jobs)
+    note(status.freshness)
     for document in jobs:
         if document["state"] not in TERMINAL_STATES and document["message"]:
             note(f"{document['job']}: {document['message']}")
-
-
-def _is_current(document: Document) -> bool:
-    return document["file"] is not None or document["state"] not in TERMINAL_STATES
-
-
-def _summary(jobs: list[Document]) -> str:
-    counts = Counter(job["state"] for job in jobs if job["state"] not in TERMINAL_STATES)
-    if not counts:
-        return "No jobs in progress."
-    return "In progress: " + ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
-
-
-def _cells(texts: tuple[str, ...]) -> list[tuple[str, str]]:
-    return [*((text, "") for text in texts[:-1]), state_cell(texts[-1])]
+    print_problems(status.problems)

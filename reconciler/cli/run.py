@@ -12,7 +12,15 @@ import click
 
 from reconciler.cli.clusters import open_cluster
 from reconciler.cli.options import duration, in_ci
-from reconciler.cli.output import action_json, note, print_actions, print_json, print_problems, problem_json
+from reconciler.cli.output import (
+    action_json,
+    note,
+    print_actions,
+    print_json,
+    print_problems,
+    print_queue,
+    problem_json,
+)
 from reconciler.cli.repositories import open_repository
 from reconciler.errors import ExitCode, UsageError
 from reconciler.model import Action, Problem, Verb
@@ -48,7 +56,9 @@ def run(
 
     options = Options(ref=ref, in_ci=in_ci(), **flags)
     looping = not (once or dry_run or wait)
-    _check_combination(looping=looping, wait=wait, timeout=timeout, output=output, ref=ref)
+    _check_combination(
+        looping=looping, dry_run=dry_run, wait=wait, timeout=timeout, interval=interval, output=output, ref=ref
+    )
     patience, seconds = duration(timeout, option="--timeout"), duration(interval, option="--interval")
     with open_repository(repo) as repository, open_cluster(cluster, runs_jobs=not dry_run) as live:
         if looping:
@@ -59,22 +69,35 @@ def run(
             report = _wait(repository, live, options, goal=wait, timeout=patience)
         else:
             report = reconcile(repository, live, options)
-    print_report(report, output)
+    print_report(report, output, waited=bool(wait))
     sys.exit(report.exit_code)
 
 
-def _check_combination(*, looping: bool, wait: str | None, timeout: str | None, output: str, ref: str | None) -> None:
+def _check_combination(
+    *,
+    looping: bool,
+    dry_run: bool,
+    wait: str | None,
+    timeout: str | None,
+    interval: str | None,
+    output: str,
+    ref: str | None,
+) -> None:
     """Refuse options that contradict each other, by their names."""
     if timeout and not wait:
         raise UsageError("--timeout belongs to --wait started or --wait finished")
+    if wait and dry_run:
+        raise UsageError("--dry-run writes nothing, so there is nothing for --wait to wait for: leave one")
+    if interval and not looping:
+        raise UsageError("--interval belongs to the loop: leave it, or leave --once, --dry-run and --wait")
     if looping and output == "json":
         raise UsageError("-o json prints one pass: add --once (the loop prints a line a change)")
     if looping and ref:
         raise UsageError("--ref names one commit: add --once (the loop follows the branch)")
 
 
-def print_report(report: Report, output: str) -> None:
-    """Print what a pass did: one JSON object, or a table; problems and notes go to stderr."""
+def print_report(report: Report, output: str, *, waited: bool = False) -> None:
+    """Print what a pass did, and after a wait what became of the jobs; problems and notes go to stderr."""
     if output == "json":
         print_json(
             commit=report.commit,
@@ -86,6 +109,8 @@ def print_report(report: Report, output: str) -> None:
         )
     else:
         print_actions(report.actions)
+        if waited:
+            print_queue(list(report.documents.values()))
         if report.status_commit:
             click.echo(f"status committed: {report.status_commit[:10]}")
     for text in report.notes:

@@ -49,7 +49,7 @@ def command(
 def _print_facts(document: Document) -> None:
     from reconciler.core.status.queue import duration_text, rows, run_id
 
-    row = rows([document], datetime.now(UTC), everything=True)[0]
+    row = rows([document], datetime.now(UTC))[0]
     recoveries = str(document["recoveries"]) + ("" if document["exact"] else " (not exact)")
     facts = [
         ("run", run_id(document), ""),

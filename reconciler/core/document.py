@@ -232,7 +232,7 @@ def _without_run(known: Known, previous: Document | None) -> Document:
     return dict.fromkeys(KEYS) | {
         "state": (State.INVALID if errors else State.PENDING).value,
         "reason": errors[0].code if errors else None,
-        "message": errors[0].message if errors else known.waits_for,
+        "message": _with_place(errors[0]) if errors else known.waits_for,
         "priority": {"class": task.priority_class if task is not None else None, "value": None},
         "resources": resources_text(task) if task is not None else None,
         "context": (task.context if task is not None else None) or (previous or {}).get("context") or known.context,
@@ -243,6 +243,11 @@ def _without_run(known: Known, previous: Document | None) -> Document:
         "attempts": [],
         "attempts_complete": True,
     }
+
+
+def _with_place(problem: Problem) -> str:
+    place = ":".join(str(part) for part in (problem.path, problem.line, problem.column) if part)
+    return f"{place}: {problem.message}" if place else problem.message
 
 
 def _earlier_runs(previous: Document | None, current: Document | None, known: Known) -> list[Document]:

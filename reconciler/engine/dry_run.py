@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from reconciler.cluster.interface import Cluster
 from reconciler.errors import AlreadyExists, ClusterRefusal
-from reconciler.model import Action, Problem, Severity, Verb
+from reconciler.model import FILE, Action, Problem, Severity, Verb
 
 
 def dry_run(cluster: Cluster, actions: Sequence[Action]) -> tuple[tuple[Action, ...], list[Problem]]:
@@ -27,13 +27,14 @@ def dry_run(cluster: Cluster, actions: Sequence[Action]) -> tuple[tuple[Action, 
             reason = f"{action.kind} {action.name} exists and is not ours: rename one of them"
             judged.append(replace(action, verb=Verb.CONFLICT, reason=reason, needs_attention=True))
         except ClusterRefusal as error:
-            problems.append(_refused(action, error))
+            problems.append(refused(action, str(error)))
             judged.append(replace(action, needs_attention=True))
         else:
             judged.append(action)
     return tuple(judged), problems
 
 
-def _refused(action: Action, error: ClusterRefusal) -> Problem:
-    annotations = (action.manifest or {}).get("metadata", {}).get("annotations", {})
-    return Problem(Severity.ERROR, "refused-by-cluster", annotations.get("job-reconciler/file", ""), str(error))
+def refused(action: Action, why: str) -> Problem:
+    """Describe an object that the server would not take, as a problem of its file."""
+    annotations = (action.manifest or {}).get("metadata", {}).get("annotations") or {}
+    return Problem(Severity.ERROR, "refused-by-cluster", annotations.get(FILE, ""), why)

@@ -46,8 +46,8 @@ class Plan:
 def make_plan(source: Source, live: Live, cluster: Cluster, options: Options) -> Plan:
     """Decide everything that one pass does; nothing is written."""
     files, name_problems = resolve_files(source, live.runs)
-    class_actions = _decide_classes(source, live)
     job_actions, job_problems = _decide_jobs(source, live, cluster, files, options)
+    class_actions = _decide_classes(source, live, live.used_classes | _classes_of(job_actions))
     actions = (*class_actions, *job_actions)
     problems = (
         *source.revision.problems,
@@ -60,7 +60,7 @@ def make_plan(source: Source, live: Live, cluster: Cluster, options: Options) ->
     return Plan(actions, files, located, _refusal(source, live, cluster, actions, options))
 
 
-def _decide_classes(source: Source, live: Live) -> list[Action]:
+def _decide_classes(source: Source, live: Live, used: frozenset[str]) -> list[Action]:
     invalid = any(p.severity is Severity.ERROR for file in source.declared.priority_files for p in file.problems)
     across = any(p.severity is Severity.ERROR for p in source.declared.problems_across)
     hidden = any(p.severity is Severity.ERROR and p.path.startswith("priorities") for p in source.revision.problems)
@@ -68,9 +68,17 @@ def _decide_classes(source: Source, live: Live) -> list[Action]:
         source.declared.priority_classes,
         live.priority_classes,
         owner=source.owner,
-        used=live.used_classes,
+        used=used,
         held=invalid or across or hidden,
     )
+
+
+def _classes_of(actions: Iterable[Action]) -> frozenset[str]:
+    """Name the classes that the jobs need which this pass creates: it must not prune them."""
+    pods = [
+        a.manifest["spec"]["template"]["spec"] for a in actions if a.verb in (Verb.CREATE, Verb.REPLACE) and a.manifest
+    ]
+    return frozenset(pod["priorityClassName"] for pod in pods if "priorityClassName" in pod)
 
 
 def _decide_jobs(

@@ -25,12 +25,14 @@ class Preview:
 def preview_jobs(cluster: Cluster, actions: Sequence[Action]) -> tuple[list[Preview], list[str]]:
     """Preview the planned jobs in their order, each after those before it; and say why when that can't be told.
 
+    A job that the server would refuse has no preview: what it asks for can't be read.
+
     Nodes and pods of all namespaces are needed: a reader without that right gets no preview, and the reason.
     """
     planned = [
-        (a.job or a.name, a.manifest) for a in actions if a.verb in (Verb.CREATE, Verb.REPLACE) and a.kind == "Job"
+        a for a in actions if a.kind == "Job" and a.verb in (Verb.CREATE, Verb.REPLACE) and not a.needs_attention
     ]
-    jobs = [(name, manifest) for name, manifest in planned if manifest and not manifest["spec"].get("suspend")]
+    jobs = [(a.job or a.name, a.manifest) for a in planned if a.manifest and not a.manifest["spec"].get("suspend")]
     if not jobs:
         return [], []
     try:

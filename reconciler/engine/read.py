@@ -14,14 +14,14 @@ from typing import Self
 from reconciler.cluster.interface import Cluster
 from reconciler.core.names import KnownJob, keep_moved_names, resolve_names
 from reconciler.core.observe import live_runs
-from reconciler.core.render import home_namespace, priority_class_of
+from reconciler.core.render import home_namespace
 from reconciler.engine.declare import JOBS, Declared, declare
 from reconciler.engine.options import Options
 from reconciler.engine.record import Setting, StatusPlace, read_documents, read_setting
-from reconciler.errors import Forbidden
+from reconciler.errors import Forbidden, GuardError
 from reconciler.model import FILE, OWNER_LABEL, Document, LiveRun, Manifest, Problem, Severity, Site, TaskFile
 from reconciler.source.record import Record, read_record
-from reconciler.source.remote import is_superseded, ls_remote, source_tip
+from reconciler.source.remote import is_superseded, ls_remote, owner_hash, source_tip
 from reconciler.source.repository import Repository
 from reconciler.source.revision import Revision
 
@@ -31,11 +31,15 @@ UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """All that a pass reads from git, unparsed but for the settings. `superseded_by` is the newer tip, if any."""
+    """All that a pass reads from git, unparsed but for the settings.
+
+    `superseded_by` is the newer tip, if any; `unpushed` tells that the remote lacks this commit.
+    """
 
     setting: Setting
     record: Record
     superseded_by: str | None
+    unpushed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class Source:
     documents: dict[str, Document]
     unreadable: dict[str, Problem]
     superseded_by: str | None
+    unpushed: bool = False
 
     @property
     def site(self) -> Site:
@@ -78,10 +83,29 @@ def read_git(repository: Repository, options: Options, context: str) -> Git:
     revision, site, status = setting.revision, setting.site, setting.status
     refs = ls_remote(repository, revision.remote) if revision.remote else None
     tip = source_tip(repository, revision, source_branch=site.source_branch, environ=os.environ, refs=refs)
+    record = read_record(repository, status.branch, status.remote, refs) if status else Record(None, {})
+    if status and status.remote and record.tip is None:
+        _refuse_forgotten_record(repository, status)
+    superseded = is_superseded(repository, revision.commit, tip)
     return Git(
         setting=setting,
-        record=read_record(repository, status.branch, status.remote, refs) if status else Record(None, {}),
-        superseded_by=(tip or BRANCH_GONE) if is_superseded(repository, revision.commit, tip) else None,
+        record=record,
+        superseded_by=(tip or BRANCH_GONE) if superseded else None,
+        unpushed=revision.remote is not None and not superseded and tip != revision.commit,
+    )
+
+
+def _refuse_forgotten_record(repository: Repository, status: StatusPlace) -> None:
+    """Refuse to begin a new record on a remote where the repository has one of its own, from before it had a remote.
+
+    Without it every job would run again, under another owner, beside the runs that are there.
+    """
+    if repository.resolve(f"refs/heads/{status.branch}") is None:
+        return
+    raise GuardError(
+        f"{status.remote} has no branch {status.branch}, and this repository has one from before it had that remote: "
+        f"push it (git push {status.remote} {status.branch}), and set `owner: {owner_hash(repository, None)}` in "
+        "reconciler.yaml, so that the jobs on the cluster are known again; or delete that branch to begin anew"
     )
 
 
@@ -97,6 +121,7 @@ def parse_source(git: Git) -> Source:
         documents=documents,
         unreadable=unreadable,
         superseded_by=git.superseded_by,
+        unpushed=git.unpushed,
     )
 
 
@@ -214,9 +239,8 @@ def _warnings(cluster: Cluster, namespace: str) -> list[Manifest]:
 def _used_classes(
     cluster: Cluster, source: Source, runs: Iterable[LiveRun], classes: Iterable[Manifest]
 ) -> frozenset[str]:
-    """Name the classes that unfinished and declared work uses; others' pods matter only when one of ours may go."""
+    """Name the classes that unfinished work uses; others' pods matter only when one of ours may be pruned."""
     used = {run.observation.priority_class for run in runs if not run.finished}
-    used |= {priority_class_of(task, source.site, cluster.context) for task in source.declared.tasks}
     declared = {priority_class.name for priority_class in source.declared.priority_classes}
     ours = {m["metadata"]["name"] for m in classes if m["metadata"].get("labels", {}).get(OWNER_LABEL) == source.owner}
     if ours - declared:

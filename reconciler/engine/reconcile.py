@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from reconciler.cluster.interface import Cluster
 from reconciler.engine.apply import WRITES, apply, skip
-from reconciler.engine.dry_run import dry_run
+from reconciler.engine.dry_run import dry_run, refused
 from reconciler.engine.options import Options
 from reconciler.engine.plan import make_plan
 from reconciler.engine.read import (
@@ -22,7 +22,7 @@ from reconciler.engine.read import (
 from reconciler.engine.report import Report
 from reconciler.engine.status import Facts, publish_status
 from reconciler.errors import ClusterError
-from reconciler.model import Action, Problem, Severity
+from reconciler.model import Action, Problem, Result, Severity
 from reconciler.source.repository import Repository
 
 
@@ -51,7 +51,7 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
         source,
         cluster,
         outcomes,
-        (*plan.problems, *blind),
+        (*plan.problems, *_failures(outcomes), *blind),
         documents=status.documents,
         status_commit=status.commit,
         undelivered=status.undelivered,
@@ -71,6 +71,14 @@ def plan(repository: Repository, cluster: Cluster, options: Options) -> Report:
 
 def _writes(actions: tuple[Action, ...]) -> bool:
     return any(action.verb in WRITES for action in actions)
+
+
+def _failures(outcomes: tuple[Action, ...]) -> list[Problem]:
+    """Return what the server would not create, as problems of the files that ask for it."""
+    failed = [
+        action for action in outcomes if action.result is Result.FAILED and action.kind == "Job" and action.manifest
+    ]
+    return [refused(action, action.reason) for action in failed]
 
 
 def _look_again(cluster: Cluster, source: Source, before: Live) -> tuple[Live, list[Problem]]:
@@ -105,6 +113,8 @@ def _report(
         first, *others = source.revision.dirty
         more_paths = f" and {len(others)} more" if others else ""
         notes.append(f"uncommitted changes were not looked at: {first}{more_paths}")
+    if source.unpushed:
+        notes.append(f"commit {source.revision.commit[:10]} is not pushed: a pass at what is pushed will undo it")
     if not source.revision.has_jobs_folder:
         notes.append(f"commit {source.revision.commit[:10]} has no file under jobs/")
     unique = tuple(dict.fromkeys(problems))

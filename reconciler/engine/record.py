@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reconciler.core.document import recorded_runs
+from reconciler.core.schema.fields import did_you_mean
 from reconciler.core.settings import parse_site
 from reconciler.core.status.document_text import load
 from reconciler.engine.declare import JOBS, SETTINGS
 from reconciler.engine.options import Options
 from reconciler.errors import UsageError
 from reconciler.model import Document, Problem, Severity, Site
-from reconciler.source.history import history
+from reconciler.source.history import commit_time, history
 from reconciler.source.record import Record, read_record
 from reconciler.source.remote import owner_hash
 from reconciler.source.repository import Repository
@@ -101,26 +102,50 @@ def read_sound_setting(repository: Repository, options: Options, context: str) -
     return setting
 
 
-def read_status(
-    repository: Repository, options: Options, context: str | None
-) -> tuple[str, dict[str, Document], Record]:
-    """Return the commit that is read, the job documents of its status branch by name, and that branch.
+@dataclass(frozen=True, slots=True)
+class RecordedStatus:
+    """What a status branch says, and how fresh that is: `commit` is the source's, `freshness` a line for people."""
+
+    commit: str
+    documents: dict[str, Document]
+    problems: tuple[Problem, ...]
+    record: Record
+    freshness: str
+
+
+def read_status(repository: Repository, options: Options, context: str | None) -> RecordedStatus:
+    """Return what the status branch says about the jobs; no cluster is needed.
 
     `context` matters only when it is `local`: that cluster's status has a branch of its own. Raises SourceError.
     """
     setting = read_sound_setting(repository, options, context or "")
-    if setting.status is None:
+    place = setting.status
+    if place is None:
         raise UsageError("--status-branch none: there is no status to read")
-    record = read_record(repository, setting.status.branch, setting.status.remote)
-    return setting.revision.commit, read_documents(record)[0], record
+    record = read_record(repository, place.branch, place.remote)
+    documents, unreadable = read_documents(record)
+    return RecordedStatus(
+        setting.revision.commit, documents, tuple(unreadable.values()), record, _freshness(repository, place, record)
+    )
+
+
+def _freshness(repository: Repository, place: StatusPlace, record: Record) -> str:
+    where = f"{place.branch} of {place.remote}" if place.remote else place.branch
+    if record.tip is not None:
+        return f"as {where} said at {commit_time(repository, record.tip)}; a pass looks anew"
+    local = f"{place.branch}-local"
+    if repository.resolve(f"refs/heads/{local}"):
+        return f"there is no {where} yet; the jobs of this machine are on {local}: pass --cluster local"
+    return f"there is no {where}: no pass has written status yet"
 
 
 def read_job(
     repository: Repository, options: Options, context: str | None, job: str
 ) -> tuple[Document, tuple[str, ...]]:
     """Return a job's document and the lines of its history, the newest first. Raises UsageError for an unknown job."""
-    _, documents, record = read_status(repository, options, context)
-    name = job if job in documents else job.rpartition("-")[0]
-    if name not in documents:
-        raise UsageError(f"no job {job!r} on record; there are: {', '.join(sorted(documents)) or 'none'}")
-    return documents[name], history(repository, record.tip, f"{JOBS}{name}.yaml")
+    status = read_status(repository, options, context)
+    name = job if job in status.documents else job.rpartition("-")[0]
+    if name not in status.documents:
+        near = did_you_mean(job, status.documents)
+        raise UsageError(f"no job {job!r} on record{near}; {status.freshness}")
+    return status.documents[name], history(repository, status.record.tip, f"{JOBS}{name}.yaml")

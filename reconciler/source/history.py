@@ -1,4 +1,4 @@
-"""Tell the history of one file of the status branch."""
+"""Tell the history of the status branch."""
 
 from __future__ import annotations
 
@@ -14,3 +14,11 @@ def history(repository: Repository, tip: str | None, path: str) -> tuple[str, ..
         return ()
     log = repository.run("log", "--no-color", "--date=iso-strict", "--format=%h %ad %s", tip, "--", path)
     return tuple(log.decode("utf-8", "replace").splitlines())
+
+
+def commit_time(repository: Repository, commit: str) -> str:
+    """Return when a commit was made, in UTC: `2026-01-31 12:00:00 UTC`."""
+    shown = repository.run(
+        "show", "--no-patch", "--date=format-local:%Y-%m-%d %H:%M:%S UTC", "--format=%cd", commit, env={"TZ": "UTC0"}
+    )
+    return shown.decode().strip()

@@ -305,7 +305,7 @@ def test_invalid_file_without_a_run(task_file: Callable[..., TaskFile], write: W
     document = write(file=task_file(name=name, problems=(BROKEN,)))
 
     assert pick(document, "file", "run", "state", "reason") == ("jobs/train.yaml", None, "INVALID", "unknown-field")
-    assert document["message"] == "resources.cpu is not a field"
+    assert document["message"] == "jobs/train.yaml:3:5: resources.cpu is not a field"
     assert document["problems"] == [
         {
             "severity": "error",
@@ -341,7 +341,10 @@ def test_file_that_the_cluster_refuses(write: Write) -> None:
     """What a valid file meets on its way to its first run is an error of the file as well."""
     refused = Problem(Severity.ERROR, "refused", "jobs/train.yaml", "spec.tolerations: Invalid value")
 
-    assert pick(write(problems=(refused,)), "state", "message") == ("INVALID", "spec.tolerations: Invalid value")
+    assert pick(write(problems=(refused,)), "state", "message") == (
+        "INVALID",
+        "jobs/train.yaml: spec.tolerations: Invalid value",
+    )
 
 
 def test_nothing_to_say() -> None:

@@ -62,7 +62,7 @@ def line(ran: Ran) -> str:
         ),
         pytest.param(
             ("show", "nobody"),
-            "reconcile: no job 'nobody' on record; there are: none",
+            "reconcile: no job 'nobody' on record; there is no job-status-local: no pass has written status yet",
             id="an unknown job on record",
         ),
         pytest.param(

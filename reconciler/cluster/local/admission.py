@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from reconciler.cluster.local.lifecycle import FAILURES, INDEX, TRACKING
+from reconciler.core.preview import place
 from reconciler.errors import Forbidden, Invalid
 from reconciler.model import Manifest
 
@@ -28,6 +29,10 @@ _FIELDS = {
 }
 _DEFAULTS = {"parallelism": 1, "suspend": False, "completions": 1}
 _LOWER = "PreemptLowerPriority"
+_ANY_NODE: Manifest = {
+    "metadata": {"name": "any", "labels": {}},
+    "spec": {"taints": [{"key": "any", "effect": "NoSchedule"}]},
+}
 
 
 def admit(new: Manifest, old: Manifest | None, classes: Sequence[Manifest]) -> Manifest:
@@ -48,6 +53,7 @@ def _admit_job(new: Manifest, old: Manifest | None) -> Manifest:
         if field not in _MUTABLE and old and spec.get(field) != old["spec"].get(field):
             raise Invalid(f'Job.batch "{name}" is invalid: spec.{field}: Invalid value: field is immutable')
     pod = (spec.get("template") or {}).get("spec") or {}
+    _check_shape(name, pod)
     commands = [container.get("command") for container in pod.get("containers") or ()]
     longest = f"{name}-{spec['completions'] - 1}"
     needs = {
@@ -63,6 +69,19 @@ def _admit_job(new: Manifest, old: Manifest | None) -> Manifest:
     if missing := [need for need, met in needs.items() if not met]:
         raise Invalid(f'Job.batch "{name}" is invalid: the local cluster needs {", ".join(missing)}')
     return new | {"spec": spec}
+
+
+def _check_shape(name: str, pod: Manifest) -> None:
+    """Refuse at the door what nobody here could read later: a list where a mapping belongs, text for a number."""
+    try:
+        place(pod, 0, [_ANY_NODE], [])
+        _ = [container.get("command") for container in pod.get("containers") or ()]
+        _ = [volume.keys() for volume in pod.get("volumes") or ()]
+        int(pod.get("terminationGracePeriodSeconds", 0))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Invalid(
+            f'Job.batch "{name}" is invalid: its pod is not of the form that Kubernetes knows: {error}'
+        ) from error
 
 
 def _admit_class(new: Manifest, old: Manifest | None, classes: Sequence[Manifest]) -> Manifest:

@@ -48,7 +48,7 @@ def _transition(name: str, before: Document | None, after: Document | None) -> t
     if state != before["state"]:
         return f"{who} {before['state']} -> {state}", why
     if after["recoveries"] != before["recoveries"]:
-        return f"{who} recovered, {before['recoveries']} -> {after['recoveries']}", why
+        return f"{who} recoveries {before['recoveries']} -> {after['recoveries']}", None
     return None
 
 

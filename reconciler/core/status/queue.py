@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
@@ -35,13 +36,31 @@ class Row:
         return astuple(self)
 
 
-def rows(documents: Iterable[Document], now: datetime, *, everything: bool = False) -> list[Row]:
-    """Return the queue at a moment: what goes on first, then what ended, the newest first.
+STUCK = (State.LOST, State.INVALID)
 
-    Without `everything` a job that ended and whose file is gone is left out.
-    """
-    shown = [d for d in documents if everything or d["file"] is not None or d["state"] not in TERMINAL_STATES]
+
+def rows(documents: Iterable[Document], now: datetime) -> list[Row]:
+    """Return the queue at a moment: what goes on first, then what ended, the newest first."""
+    shown = list(documents)
     return [_row(document, now) for document in (*unfinished(shown), *ended(shown))]
+
+
+def is_current(document: Document) -> bool:
+    """Whether a job belongs into the queue: it has a file, or no end yet."""
+    return document["file"] is not None or document["state"] not in TERMINAL_STATES
+
+
+def summary(documents: Iterable[Document]) -> str:
+    """Return what goes on and what needs a person, in one line."""
+    states = Counter(State(document["state"]) for document in documents)
+    going_on = [state for state in State if states[state] and state not in (*TERMINAL_STATES, *STUCK)]
+    stuck = [state for state in STUCK if states[state]]
+    parts = []
+    if going_on:
+        parts.append("In progress: " + ", ".join(f"{states[state]} {state}" for state in going_on))
+    if stuck:
+        parts.append("Needs a person: " + ", ".join(f"{states[state]} {state}" for state in stuck))
+    return ". ".join(parts or ["No jobs in progress"]) + "."
 
 
 def unfinished(documents: Iterable[Document]) -> list[Document]:

@@ -6,15 +6,13 @@ It has no clock: nothing on it is an age, and a duration moves with a transition
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 
-from reconciler.core.status.queue import COLUMNS, duration_text, ended, run_id, unfinished
+from reconciler.core.status.queue import COLUMNS, STUCK, duration_text, ended, run_id, summary, unfinished
 from reconciler.core.status.times import seconds_between
 from reconciler.model import Document, Severity, State
 
 _MOST_ENDED = 50
-_STUCK = (State.LOST, State.INVALID)
 _MARKUP = re.compile(r"[\\`*<>|]|(?<=\])\(")
 _INTRODUCTION = (
     "What became of the jobs of this repository. Written by `reconcile`; each job's own page tells its attempts, "
@@ -25,9 +23,7 @@ _INTRODUCTION = (
 def readme(documents: Sequence[Document]) -> str:
     """Return README.md: what goes on, what needs a person, and the last 50 jobs that ended."""
     going_on, over = unfinished(documents), ended(documents)
-    states = Counter(document["state"] for document in going_on)
-    summary = ", ".join(f"{states[state]} {state}" for state in State if states[state] and state not in _STUCK)
-    blocks = ["# Jobs", _INTRODUCTION, f"In progress: {summary}." if summary else "No jobs in progress."]
+    blocks = ["# Jobs", _INTRODUCTION, summary(documents)]
     if going_on:
         blocks.append(_table(going_on))
     if attention := [line for document in (*going_on, *over) if (line := _attention(document))]:
@@ -57,7 +53,7 @@ def _cells(document: Document) -> tuple[str, ...]:
 
 def _attention(document: Document) -> str | None:
     errors = [problem["message"] for problem in document["problems"] if problem["severity"] == Severity.ERROR]
-    if document["state"] not in _STUCK and not errors:
+    if document["state"] not in STUCK and not errors:
         return None
     subject = run_id(document) if document["run"] else document["file"]
     message = document["message"] if document["state"] == State.LOST or not errors else errors[0]

@@ -30,7 +30,7 @@ def message(before: list[Document], after: list[Document], actions: tuple[Action
         pytest.param(None, document(), "train-3 created, RUNNING", id="created, runs already"),
         pytest.param(document(number=2), document(), "train-3 created, RUNNING", id="next run"),
         pytest.param(document(), document(state="RECOVERING"), "train-3 RUNNING -> RECOVERING", id="transition"),
-        pytest.param(document(), document(recoveries=2), "train-3 recovered, 0 -> 2", id="recovered between two looks"),
+        pytest.param(document(), document(recoveries=2), "train-3 recoveries 0 -> 2", id="recovered between two looks"),
         pytest.param(None, document(state="INVALID", number=None), "train INVALID", id="invalid"),
         pytest.param(document(), document(commit="x"), "Update details", id="details"),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler.core.document import KEYS
-from reconciler.core.status.queue import COLUMNS, age_text, duration_text, rows
+from reconciler.core.status.queue import COLUMNS, age_text, duration_text, is_current, rows, summary
 from reconciler.core.status.readme import readme
 from reconciler.model import Document
 
@@ -52,7 +52,7 @@ ALL = [GONE, DONE, RUNNING, INVALID, FAILED, PENDING, LOST, RECOVERING]
 
 def test_rows() -> None:
     """What goes on comes first, then what ended; recovering is in the total but not in the job's duration."""
-    assert [row.cells() for row in rows(ALL, NOW)] == [
+    assert [row.cells() for row in rows(filter(is_current, ALL), NOW)] == [
         ("llama-3", "llama", "2x[H100:8]", "a few secs ago", "5s", "-", "0", "PENDING"),
         ("lost-3", "lost", "1x[CPU:4]", "2 hrs ago", "-", "1m", "0", "LOST"),
         ("train-3", "train", "1x[CPU:4]", "2 hrs ago", "2h", "11m 1s", "1", "RUNNING"),
@@ -64,10 +64,17 @@ def test_rows() -> None:
     assert len(COLUMNS) == len(rows(ALL, NOW)[0].cells())
 
 
-def test_everything_adds_ended_jobs_whose_file_is_gone() -> None:
-    """A job that still runs is shown in any case."""
-    assert [row.id for row in rows(ALL, NOW, everything=True)][-1] == "old-3"
-    assert [row.id for row in rows([RUNNING | {"file": None}], NOW)] == ["train-3"]
+def test_an_ended_job_whose_file_is_gone_is_not_current() -> None:
+    """A job that still runs is current in any case."""
+    assert [row.id for row in rows(ALL, NOW)][-1] == "old-3"
+    assert [d["job"] for d in ALL if not is_current(d)] == ["old"]
+    assert is_current(RUNNING | {"file": None})
+
+
+def test_summary() -> None:
+    """What goes on is one thing, what waits for a person another."""
+    assert summary(ALL) == "In progress: 1 PENDING, 1 RUNNING, 1 RECOVERING. Needs a person: 1 LOST, 1 INVALID."
+    assert summary([]) == "No jobs in progress."
 
 
 @pytest.mark.parametrize(
