@@ -191,9 +191,40 @@ def test_a_stale_default_is_waited_for(cluster: FaultyCluster) -> None:
     assert slept == [0.2, 0.4]
 
 
-def test_a_server_that_drops_the_success_policy_gets_no_job(cluster: FaultyCluster) -> None:
-    """Such a server would run a finished job again: nothing is created there at all."""
+def test_a_class_that_is_there_already_is_fine_when_it_is_the_same(cluster: FaultyCluster) -> None:
+    """Another pass, or our own request whose answer was lost, made it; one with another value is a failure."""
+    cluster.create(class_manifest("same", value=5))
+    cluster.create(class_manifest("other", value=6))
+
+    same, other = apply(cluster, [action(Verb.CREATE, class_manifest(name, value=5)) for name in ("same", "other")])
+
+    assert (same.result, other.result) == (Result.DONE, Result.FAILED)
+    assert "already exists" in other.reason
+
+
+def test_predecessors_end_side_by_side(cluster: FaultyCluster) -> None:
+    """All are told to stop before the first successor is waited for, and new jobs wait for none of them."""
+    old = [cluster.create(job_manifest(f"{name}-1")) for name in "ab"]
+    cluster.calls.clear()
+    plan = [
+        action(Verb.REPLACE, job_manifest(f"{n}-2", task_hash="new"), live=o) for n, o in zip("ab", old, strict=True)
+    ]
+
+    results = apply(cluster, [*plan, action(Verb.CREATE, job_manifest("c-1"))])
+
+    assert [r.result for r in results] == [Result.DONE] * 3
+    assert [call for call in dict.fromkeys(cluster.done("create", "delete")) if "c-1" not in call][:2] == [
+        "delete Job/a-1",
+        "delete Job/b-1",
+    ]
+    assert next(call for call in cluster.done("create")) == "create Job/c-1"
+
+
+@pytest.mark.parametrize("verb", [Verb.CREATE, Verb.REPLACE])
+def test_a_server_that_drops_the_success_policy_gets_no_job(cluster: FaultyCluster, verb: Verb) -> None:
+    """Such a server would run a finished job again: nothing is created there, and nothing deleted for it."""
     real = cluster.cluster.create
+    old = cluster.create(job_manifest("train-1"))
 
     class Forgetful:
         def __getattr__(self, name: str) -> Any:
@@ -203,11 +234,12 @@ def test_a_server_that_drops_the_success_policy_gets_no_job(cluster: FaultyClust
             made = real(manifest, dry_run=dry_run)
             return {**made, "spec": {k: v for k, v in made["spec"].items() if k != "successPolicy"}}
 
-    (done,) = apply(Forgetful(), [action(Verb.CREATE, job_manifest("train-1"))])
+    live = old if verb is Verb.REPLACE else None
+    (done,) = apply(Forgetful(), [action(verb, job_manifest("train-2", task_hash="new"), live=live)])
 
-    assert done.result is Result.FAILED
+    assert (done.result, done.deleted) == (Result.FAILED, False)
     assert "successPolicy" in done.reason
-    assert cluster.list("Job") == []
+    assert [job["metadata"]["name"] for job in cluster.list("Job")] == ["train-1"]
 
 
 def test_many_creations_all_happen_once(cluster: FaultyCluster) -> None:

@@ -76,6 +76,15 @@ def test_who_may_not_see_the_cluster_gets_no_preview_and_the_reason(cluster: Fau
     assert preview_jobs(Blind(), [planned("a", cpus=1)]) == ([], ["no preview of preemption: may not list Node"])  # type: ignore[arg-type]
 
 
+def test_a_successor_is_judged_without_its_predecessor(cluster: FaultyCluster, victim: str) -> None:
+    """What the plan ends makes room for what it creates."""
+    (old,) = cluster.list("Job")
+    successor = planned("low", cpus=4)
+    previews, _ = preview_jobs(cluster, [replace(successor, verb=Verb.REPLACE, live=old)])
+
+    assert verdicts(previews) == [("low", Verdict.FITS, ())]
+
+
 def test_what_starts_nothing_is_not_previewed(cluster: FaultyCluster) -> None:
     """A suspended job asks for no place."""
     suspended = planned("a", cpus=1)

@@ -10,7 +10,7 @@ import pytest
 from reconciler.cluster.local import LocalCluster
 from reconciler.engine.options import Options
 from reconciler.engine.reconcile import reconcile
-from reconciler.errors import ExitCode
+from reconciler.errors import ExitCode, GuardError
 from reconciler.model import Verb
 from reconciler.source.repository import Repository
 
@@ -95,3 +95,71 @@ def test_a_file_without_a_name_that_moves_stays_the_same_job(
     assert [(action.verb, action.job) for action in moved.actions] == [(Verb.KEEP, "train")]
     assert [(action.verb, action.job) for action in edited.actions] == [(Verb.KEEP, "train")]
     assert edited.documents["train"]["file"] == "jobs/team/train.yaml"
+
+
+def test_what_another_pass_published_meanwhile_stays(
+    clusters: tuple[LocalCluster, LocalCluster], repo: Callable[..., Path], commit: Callable[..., str]
+) -> None:
+    """A pass that lost the race looked earlier, at an older commit: what it never saw is neither gone nor lost."""
+    east, _ = clusters
+    folder = repo({"jobs/old.yaml": TRAIN})
+
+    class Overtaken(East):
+        """Lets another pass, at a newer commit, come between this one's look and its status."""
+
+        def uid(self) -> str:
+            if not overtaken:
+                overtaken.append(commit(folder, {"jobs/new.yaml": TRAIN, "jobs/old.yaml": None}))
+                with Repository(folder) as other:
+                    reconcile(other, east, Options(allow_empty_source=True))
+            return super().uid()
+
+    overtaken: list[str] = []
+    with Repository(folder) as repository:
+        first = repository.resolve("HEAD")
+        reconcile(repository, Overtaken(east._folder, {"cpu": "4"}), Options(ref=first, allow_superseded=True))
+        then = reconcile(repository, east, Options())
+
+    assert then.documents["new"]["run"]["number"] == 1
+    assert then.documents["new"]["state"] not in ("CANCELLED", "LOST")
+    assert [run["number"] for run in then.documents["new"]["runs"]] == []
+    assert not any(action.job == "new" and action.verb is Verb.CREATE for action in then.actions)
+
+
+def test_a_record_from_before_there_was_a_remote_is_not_forgotten(
+    clusters: tuple[LocalCluster, LocalCluster], repo: Callable[..., Path], git: Callable[..., str], tmp_path: Path
+) -> None:
+    """Else every job would run again, under another owner; the message says how to keep knowing them."""
+    east, _ = clusters
+    folder = repo({"jobs/train.yaml": TRAIN})
+    with Repository(folder) as repository:
+        first = reconcile(repository, east, Options())
+    git(tmp_path, "init", "--quiet", "--bare", "remote.git")
+    git(folder, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    git(folder, "push", "--quiet", "--set-upstream", "origin", "main")
+
+    with Repository(folder) as repository, pytest.raises(GuardError, match="git push origin job-status") as refused:
+        reconcile(repository, east, Options())
+
+    owner = east.list("Job")[0]["metadata"]["labels"]["job-reconciler/owner"]
+    assert f"owner: {owner}" in str(refused.value)
+    assert first.status_commit is not None
+
+
+def test_a_class_that_a_new_job_names_is_not_pruned_by_the_same_pass(
+    clusters: tuple[LocalCluster, LocalCluster], repo: Callable[..., Path], commit: Callable[..., str]
+) -> None:
+    """Its pods would be refused for ever."""
+    east, _ = clusters
+    x = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: %s}\nvalue: 1\n"
+    folder = repo({"jobs/one.yaml": TRAIN, "priorities/x.yaml": x % "x", "priorities/y.yaml": x % "y"})
+    with Repository(folder) as repository:
+        reconcile(repository, east, Options())
+        two = TRAIN.replace("memory: 0.1}", "memory: 0.1, priority_class: x}")
+        commit(folder, {"priorities/x.yaml": None, "jobs/two.yaml": two})
+        then = reconcile(repository, east, Options())
+
+    assert {(action.verb, action.name) for action in then.actions if action.name in ("x", "two-1")} == {
+        (Verb.CREATE, "two-1"),
+        (Verb.HOLD, "x"),
+    }
