@@ -41,12 +41,20 @@ def check_guards(  # noqa: PLR0913 - one flag a guard
     return None
 
 
-def check_cluster(document: Document | None, context: str, uid: str) -> str | None:
-    """Return why a status branch must not be used with this cluster, or None; `document` is its `cluster.yaml`.
+def check_cluster(document: Document | None, context: str, uid: str, owner: str) -> str | None:
+    """Return why a status branch must not be used by this pass, or None; `document` is its `cluster.yaml`.
 
-    A kubeconfig can name another cluster tomorrow by the name of today's; all its jobs would then be LOST.
+    A kubeconfig can name another cluster tomorrow by the name of today's, and a remote that is renamed, added or forked
+    makes another owner: all jobs would then be LOST, and run a second time beside the first.
     """
     known = ((document or {}).get("contexts") or {}).get(context)
+    recorded = (document or {}).get("owner", owner)
+    if recorded != owner:
+        return (
+            f"the status branch was written for the owner {recorded}, and this pass is {owner} (a hash of the remote's "
+            f"URL): set `owner: {recorded}` in reconciler.yaml to keep its jobs, use another --status-branch, or pass "
+            "--allow-cluster-change to leave them to themselves"
+        )
     if known in (None, uid):
         return None
     return (

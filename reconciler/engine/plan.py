@@ -198,7 +198,8 @@ def _refusal(
     """Return the guard that stops the pass, if one does."""
     if not options.allow_cluster_change and CLUSTERS in source.record.files:
         try:
-            message = check_cluster(load(source.record.files[CLUSTERS].decode()), cluster.context, live.cluster_uid)
+            known = load(source.record.files[CLUSTERS].decode())
+            message = check_cluster(known, cluster.context, live.cluster_uid, source.owner)
         except ValueError as error:
             message = f"{CLUSTERS} on the status branch {error}: restore it, or pass --allow-cluster-change"
         if message:

@@ -133,7 +133,7 @@ class _Drafts:
             known = load(record.files[CLUSTERS].decode())
         return {
             **jobs,
-            CLUSTERS: dump(cluster_document(known, facts.context, facts.live.cluster_uid)).encode(),
+            CLUSTERS: dump(cluster_document(known, facts.context, facts.live.cluster_uid, facts.source.owner)).encode(),
             "priorities.yaml": dump(_priorities(facts)).encode(),
             "README.md": readme(list(draft.documents.values())).encode(),
         }

@@ -72,10 +72,21 @@ def test_another_cluster_under_a_known_name() -> None:
     """All jobs of the first cluster would be LOST on the second."""
     known = {"schema_version": 1, "contexts": {"prod": "uid-1"}}
 
-    assert check_cluster(None, "prod", "uid-2") is None
-    assert check_cluster(known, "prod", "uid-1") is None
-    assert check_cluster(known, "test", "uid-2") is None
-    assert check_cluster(known, "prod", "uid-2") == (
+    assert check_cluster(None, "prod", "uid-2", "us") is None
+    assert check_cluster(known, "prod", "uid-1", "us") is None
+    assert check_cluster(known, "test", "uid-2", "us") is None
+    assert check_cluster(known, "prod", "uid-2", "us") == (
         "the status branch knows context prod as the cluster uid-1, and this is uid-2: "
         "use another --status-branch, or pass --allow-cluster-change if the old cluster is gone for good"
     )
+
+
+def test_a_record_of_another_owner() -> None:
+    """A renamed remote is no reason to lose all jobs and run them again."""
+    known = {"schema_version": 1, "owner": "abc", "contexts": {"prod": "uid-1"}}
+
+    assert check_cluster(known, "prod", "uid-1", "abc") is None
+    refusal = check_cluster(known, "prod", "uid-1", "def")
+    assert refusal is not None
+    assert refusal.startswith("the status branch was written for the owner abc, and this pass is def")
+    assert "set `owner: abc` in reconciler.yaml" in refusal

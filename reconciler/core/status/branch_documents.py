@@ -10,10 +10,10 @@ from reconciler.core.status.document_text import SCHEMA_VERSION
 from reconciler.model import Document, Manifest, PriorityClass, Problem, Severity
 
 
-def cluster_document(previous: Document | None, context: str, uid: str) -> Document:
-    """Return `cluster.yaml`: the clusters that the branch speaks about, with this one under its context."""
+def cluster_document(previous: Document | None, context: str, uid: str, owner: str) -> Document:
+    """Return `cluster.yaml`: whose branch it is, and the clusters that it speaks about, this one under its context."""
     contexts = {**((previous or {}).get("contexts") or {}), context: uid}
-    return {"schema_version": SCHEMA_VERSION, "contexts": dict(sorted(contexts.items()))}
+    return {"schema_version": SCHEMA_VERSION, "owner": owner, "contexts": dict(sorted(contexts.items()))}
 
 
 def priorities_document(

@@ -63,8 +63,11 @@ def test_two_defaults_are_a_problem() -> None:
 
 def test_cluster() -> None:
     """A branch may speak about several clusters, each under its context."""
-    first = cluster_document(None, "prod", "uid-1")
+    first = cluster_document(None, "prod", "uid-1", "us")
 
-    assert first == {"schema_version": 1, "contexts": {"prod": "uid-1"}}
-    assert cluster_document(first, "prod", "uid-1") == first
-    assert list(cluster_document(first, "dev", "uid-2")["contexts"].items()) == [("dev", "uid-2"), ("prod", "uid-1")]
+    assert first == {"schema_version": 1, "owner": "us", "contexts": {"prod": "uid-1"}}
+    assert cluster_document(first, "prod", "uid-1", "us") == first
+    assert list(cluster_document(first, "dev", "uid-2", "us")["contexts"].items()) == [
+        ("dev", "uid-2"),
+        ("prod", "uid-1"),
+    ]
