@@ -14,9 +14,10 @@ import pytest
 from reconciler.cli.main import COMMANDS, cli
 from reconciler.core import priority
 from reconciler.core.schema import controls, pod_config, settings_fields, task_fields
-from reconciler.engine.declare import JOBS, PRIORITIES, SETTINGS
+from reconciler.engine.declare import JOBS, PRIORITIES
 from reconciler.errors import ExitCode
 from reconciler.model import ANNOTATION_PREFIX, Result, State, Verb, Verdict
+from reconciler.source.revision import SETTINGS
 
 if TYPE_CHECKING:
     from reconciler.core.schema.fields import Fields

@@ -7,7 +7,7 @@ elsewhere or on its way out is held. Manifests are attached later; deciding need
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reconciler.model import (
@@ -54,7 +54,6 @@ class _Job:
     live: Sequence[LiveRun]
     recorded: Sequence[RecordedRun]
     options: Options
-    taken: Collection[str]
 
     @property
     def unfinished(self) -> list[LiveRun]:
@@ -89,14 +88,13 @@ def decide_job(  # noqa: PLR0913 - the columns of the table
     *,
     held: str | None,
     options: Options,
-    taken: Collection[str] = (),
 ) -> list[Action]:
     """Return the actions for one job, in the order in which they must happen.
 
     `wanted` is None when no file asks for the job, or none that can be read: then `held` says why nothing may be
-    started, changed or ended. `taken` are names of Jobs in the wanted namespace that are not ours.
+    started, changed or ended. A Job of the same name that is not ours shows when the run is created.
     """
-    job = _Job(name, live, recorded, options, taken)
+    job = _Job(name, live, recorded, options)
     if wanted is None:
         actions = [_end(job, run, "no file asks for it any more") for run in job.unfinished]
     else:
@@ -171,9 +169,6 @@ def _start(job: _Job, wanted: Wanted, reason: str) -> list[Action]:
     if task.num_nodes > 1:
         needs = f"needs JobSet for its {task.num_nodes} nodes, which this release does not speak to; set num_nodes: 1"
         return [replace(_new(Verb.HOLD, job, wanted, needs), needs_attention=True)]
-    if job.run_name(job.next_number) in job.taken:
-        theirs = f"a Job of that name is there and not ours: delete or rename it, or rename the job in {task.path}"
-        return [replace(_new(Verb.CONFLICT, job, wanted, theirs), needs_attention=True)]
     if not unfinished:
         return [_new(Verb.CREATE, job, wanted, reason)]
     newest, *older = unfinished

@@ -193,8 +193,7 @@ class _Applier:
             if problem:
                 return replace(action, result=Result.FAILED, reason=problem, needs_attention=True)
         except AlreadyExists:
-            reason = f"{action.name} exists already: the next pass decides anew"
-            return replace(action, result=Result.SKIPPED, reason=reason)
+            return self._judge_existing(action, self.cluster.get(action.kind, action.name, namespace=action.namespace))
         except (Invalid, Forbidden) as error:
             reason = f"{_name(_live(action))} goes on, its successor was refused: {error}"
             return replace(action, result=Result.FAILED, reason=reason, needs_attention=True)

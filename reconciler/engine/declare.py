@@ -11,10 +11,10 @@ from reconciler.core.settings import parse_site
 from reconciler.core.task import parse_task_file
 from reconciler.core.yaml import MarkedDocument, parse_documents
 from reconciler.model import PriorityClass, PriorityFile, Problem, Severity, Site, Task, TaskFile
+from reconciler.source.revision import SETTINGS
 
 JOBS = "jobs/"
 PRIORITIES = "priorities/"
-SETTINGS = (".sky.yaml", "reconciler.yaml")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from reconciler.core.document import recorded_runs
 from reconciler.core.schema.fields import did_you_mean
 from reconciler.core.settings import parse_site
 from reconciler.core.status.document_text import load
-from reconciler.engine.declare import JOBS, SETTINGS
+from reconciler.engine.declare import JOBS
 from reconciler.engine.options import Options
 from reconciler.errors import UsageError
 from reconciler.model import Document, Problem, Severity, Site
@@ -16,7 +16,7 @@ from reconciler.source.history import commit_time, history
 from reconciler.source.record import Record, read_record
 from reconciler.source.remote import owner_hash
 from reconciler.source.repository import Repository
-from reconciler.source.revision import Revision, read_revision
+from reconciler.source.revision import SETTINGS, Revision, read_revision
 
 CLUSTERS = "cluster.yaml"
 LOCAL = "local"

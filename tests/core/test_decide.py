@@ -35,7 +35,6 @@ def decide(
         record: tuple[tuple[Any, ...], ...] = (),
         *,
         held: str | None = None,
-        taken: tuple[str, ...] = (),
         **options: Any,
     ) -> list[Action]:
         runs = [live_run(*run[:3], **(run[3] if len(run) > 3 else {})) for run in live]
@@ -43,7 +42,7 @@ def decide(
         wanted = None if wants is None else Wanted(task(**wants), "team-a")
         settings: dict[str, Any] = {"context": "kind", "site_hash": "site", "history_limit": 1}
         flags = Options(**(settings | options))
-        return decide_job("train", wanted, runs, recorded, held=held, options=flags, taken=taken)
+        return decide_job("train", wanted, runs, recorded, held=held, options=flags)
 
     return call
 
@@ -389,14 +388,6 @@ def test_lost_run_is_made_again_when_asked(decide: Callable[..., list[Action]]) 
     actions = decide({}, (), ((3, "H", R),), recreate_lost=True)
 
     assert told(actions) == [("create", "train-4", "train-3 was lost, and lost runs are to be made again", False)]
-
-
-def test_job_of_that_name_that_is_not_ours_is_a_conflict(decide: Callable[..., list[Action]]) -> None:
-    """What doesn't carry our labels is never touched, and the predecessor isn't ended for nothing."""
-    expected = "a Job of that name is there and not ours: delete or rename it, or rename the job in jobs/train.yaml"
-
-    assert told(decide({}, taken=("train-1",))) == [("conflict", "train-1", expected, True)]
-    assert told(decide({}, ((3, "G", R),), taken=("train-4",))) == [("conflict", "train-4", expected, True)]
 
 
 HELD = "jobs/train.yaml is invalid"

@@ -91,6 +91,17 @@ def test_a_name_that_is_taken_is_success_only_for_the_very_same_run(
     assert cluster.get("Job", "train-1", namespace="default")["metadata"]["uid"] == there["metadata"]["uid"]
 
 
+def test_a_successor_whose_name_is_taken_leaves_the_predecessor_running(cluster: FaultyCluster) -> None:
+    """What is not ours is never touched, and nothing ends for a successor that can't come."""
+    old = cluster.create(job_manifest("train-1"))
+    cluster.create(job_manifest("train-2", owner="them"))
+
+    (done,) = apply(cluster, [action(Verb.REPLACE, job_manifest("train-2", task_hash="new"), live=old)])
+
+    assert (done.verb, done.result, done.needs_attention, done.deleted) == (Verb.CONFLICT, Result.SKIPPED, True, False)
+    assert cluster.done("delete") == []
+
+
 def test_a_successor_that_the_server_refuses_leaves_the_predecessor_running(cluster: FaultyCluster) -> None:
     """Look before you delete: a bad new version costs nothing."""
     old = cluster.create(job_manifest("train-1"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from reconciler.core.encoding import PASSED_ON_AS_1
 from reconciler.core.schema.accelerators import read_accelerators
 from reconciler.core.schema.alternatives import Entries, choose
 from reconciler.core.schema.fields import Shape, shown
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from reconciler.core.schema.fields import Reader
 
 MAX_ATTEMPTS = 99_998  # an Indexed Job has at most 100 000 completions, and ours needs two more than attempts
-RESERVED_EXIT_CODES = frozenset({0, 217, 218, 219, 255})
+RESERVED_EXIT_CODES = frozenset({0, *PASSED_ON_AS_1})
 _EXIT_CODES = range(256)
 _CPUS = Decimal(2)
 _CPUS_PER_GPU = 4
