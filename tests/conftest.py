@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,11 @@ ENVIRONMENT = {
     "TERM": "dumb",
     "COLUMNS": "120",
 }
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, and let children hear it: a shell that starts us in the background has told us to ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
