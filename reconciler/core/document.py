@@ -296,6 +296,10 @@ def _settled(entry: Document, current: Document, known: Known) -> Document:
 
 
 def _recorded(entry: Document) -> RecordedRun:
+    if not all(isinstance(entry[key], int) for key in ("number", "recoveries")):
+        raise TypeError("a run's number and recoveries are integers")
+    if not all(isinstance(entry[key], str) for key in ("task_hash", "uid")):
+        raise TypeError("a run's task_hash and uid are text")
     return RecordedRun(
         number=int(entry["number"]),
         task_hash=str(entry["task_hash"]),

@@ -47,7 +47,10 @@ def check_cluster(document: Document | None, context: str, uid: str, owner: str)
     A kubeconfig can name another cluster tomorrow by the name of today's, and a remote that is renamed, added or forked
     makes another owner: all jobs would then be LOST, and run a second time beside the first.
     """
-    known = ((document or {}).get("contexts") or {}).get(context)
+    contexts = (document or {}).get("contexts") or {}
+    if not isinstance(contexts, dict):
+        return "cluster.yaml on the status branch is not as it was written: restore it, or pass --allow-cluster-change"
+    known = contexts.get(context)
     recorded = (document or {}).get("owner", owner)
     if recorded != owner:
         return (

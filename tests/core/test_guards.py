@@ -90,3 +90,11 @@ def test_a_record_of_another_owner() -> None:
     assert refusal is not None
     assert refusal.startswith("the status branch was written for the owner abc, and this pass is def")
     assert "set `owner: abc` in reconciler.yaml" in refusal
+
+
+def test_a_record_that_somebody_broke() -> None:
+    """Garbage is no reason to take one cluster for another."""
+    refusal = check_cluster({"schema_version": 1, "contexts": True}, "prod", "uid-1", "us")
+
+    assert refusal is not None
+    assert refusal.startswith("cluster.yaml on the status branch is not as it was written: restore it")

@@ -12,7 +12,8 @@ from reconciler.model import Document, Manifest, PriorityClass, Problem, Severit
 
 def cluster_document(previous: Document | None, context: str, uid: str, owner: str) -> Document:
     """Return `cluster.yaml`: whose branch it is, and the clusters that it speaks about, this one under its context."""
-    contexts = {**((previous or {}).get("contexts") or {}), context: uid}
+    known = (previous or {}).get("contexts")
+    contexts = {**(known if isinstance(known, dict) else {}), context: uid}
     return {"schema_version": SCHEMA_VERSION, "owner": owner, "contexts": dict(sorted(contexts.items()))}
 
 

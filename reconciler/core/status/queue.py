@@ -120,7 +120,7 @@ def _row(document: Document, now: datetime) -> Row:
 
 def _ran(document: Document, moment: str) -> int | None:
     """Return how long a run has run, recovering left out: up to its last transition, and from then while it runs."""
-    if document["state"] != State.RUNNING or document["run_seconds"] is None:
+    if document["state"] != State.RUNNING or document["run_seconds"] is None or not document["attempts"]:
         return document["run_seconds"]  # type: ignore[no-any-return]
     return int(document["run_seconds"]) + (seconds_between(document["attempts"][-1]["started_at"], moment) or 0)
 
