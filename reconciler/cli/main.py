@@ -117,6 +117,9 @@ def main() -> NoReturn:
     except ReconcilerError as error:
         click.echo(f"reconcile: {error}", err=True)
         code = error.exit_code
+    except OSError as error:  # a full disk, a folder without rights: the machine's owner must act, not we
+        click.echo(f"reconcile: {error}", err=True)
+        code = ExitCode.FAILED
     except (KeyboardInterrupt, click.Abort):
         click.echo("reconcile: interrupted; nothing is lost, the next pass goes on from here", err=True)
         code = ExitCode.INTERRUPTED
