@@ -49,8 +49,10 @@ ENVIRONMENT = {
 
 
 def pytest_configure() -> None:
-    """Hear Ctrl-C, and let children hear it: a shell that starts us in the background has told us to ignore it."""
+    """Hear signals, and let children hear them: a shell that starts us in the background has told us to ignore some."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -112,13 +113,26 @@ def lives(pid: int) -> bool:
         return False
 
 
+def session_of(leader: int) -> list[int]:
+    """Name all processes of a session, whatever group they are in: one that is left holds the pipes open."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = file.read_text().rpartition(")")[2].split()
+            if fields[3] == str(leader):
+                found.append(int(file.parent.name))
+    return found
+
+
 @pytest.fixture
 def supervised(tmp_path: Path) -> Iterator[Supervised]:
     group = Supervised(tmp_path)
     yield group
     for process in group.processes:
-        process.kill()
-        process.communicate()
+        for pid in session_of(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize(
