@@ -9,7 +9,7 @@ demo: .venv/installed  ## see it work, without a cluster
 	$(BIN)/reconcile demo
 
 test: .venv/installed  ## all tiers that can run here; the last lines say which could not, and what to do
-	$(BIN)/pytest -n auto -m 'not real and not kubelet'
+	$(BIN)/pytest -n auto --dist worksteal -m 'not real and not kubelet'
 	$(BIN)/pytest -m 'real or kubelet'
 
 lint: .venv/installed
