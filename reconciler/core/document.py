@@ -213,6 +213,9 @@ def _without_job(before: Document, known: Known) -> Document:
         cancellation = known.cancelled[run["uid"]]
         ended = {"reason": _CANCELLED, "message": cancellation.reason, "ended_at": cancellation.at}
         section = before | ended | {"state": State.CANCELLED.value}
+    elif known.file is not None and known.file.task is not None and known.file.task.task_hash != run["task_hash"]:
+        message = f"its file asks for another version, and Job {job_name} is gone; how far it came was not seen"
+        section = before | {"state": State.CANCELLED.value, "reason": _CANCELLED, "message": message, "exact": False}
     elif known.file is None:
         message = f"its file is gone, and Job {job_name} too; how far it came was not seen, the last count stands"
         section = before | {"state": State.CANCELLED.value, "reason": _CANCELLED, "message": message, "exact": False}

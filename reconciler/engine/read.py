@@ -175,9 +175,12 @@ def with_last_states(after: Live, before: Live, deleted: Iterable[Manifest]) -> 
 
 
 def resolve_files(source: Source, runs: Iterable[LiveRun]) -> tuple[dict[str, TaskFile], list[Problem]]:
-    """Return which file speaks for which job; what git could not show (a link, a submodule) holds its names too."""
+    """Return which file speaks for which job; what git could not show (a link, a submodule) holds its names too.
+
+    A name belongs to a file only by a run: that it was once on record as invalid gives it no right.
+    """
     recorded = {
-        n: KnownJob(d["file"], (d["run"] or {}).get("task_hash", "")) for n, d in source.documents.items() if d["file"]
+        n: KnownJob(d["file"], d["run"]["task_hash"]) for n, d in source.documents.items() if d["file"] and d["run"]
     }
     unfinished = {run.job: KnownJob(_file_of(run), run.task_hash) for run in runs if not run.finished}
     files = keep_moved_names(source.declared.task_files, unfinished | recorded)

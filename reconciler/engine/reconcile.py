@@ -24,6 +24,7 @@ from reconciler.engine.status import Facts, publish_status
 from reconciler.errors import ClusterError
 from reconciler.model import Action, Problem, Result, Severity
 from reconciler.source.repository import Repository
+from reconciler.source.revision import SETTINGS
 
 
 def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Report:
@@ -100,8 +101,9 @@ def _stopped(source: Source, cluster: Cluster, options: Options) -> Report | Non
         )
         problem = Problem(Severity.WARNING, "superseded", "", message)
         return _report(source, cluster, (), (problem,), superseded=True, superseded_is_fine=options.in_ci)
-    if any(problem.severity is Severity.ERROR for problem in source.declared.site_problems):
-        return _report(source, cluster, (), source.declared.problems)
+    unread = tuple(p for p in source.revision.problems if p.path in SETTINGS and p.severity is Severity.ERROR)
+    if unread or any(problem.severity is Severity.ERROR for problem in source.declared.site_problems):
+        return _report(source, cluster, (), (*unread, *source.declared.problems))
     return None
 
 

@@ -47,7 +47,7 @@ def read_record(
     """
     if repository.execute("check-ref-format", f"refs/heads/{branch}").returncode:
         raise UsageError(f"{branch!r} can't be the name of a branch; correct status_branch or --status-branch")
-    tip = _fetched(repository, branch, remote, refs) if remote else repository.resolve(f"refs/heads/{branch}")
+    tip = _fetched(repository, branch, remote, refs) if remote else _local_tip(repository, branch)
     _refuse_source_branch(repository, branch, tip)
     if tip is None:
         return Record(None, {})
@@ -55,6 +55,16 @@ def read_record(
     files = [entry for entry in entries if entry.mode in REGULAR and entry.size <= _MAX_FILE_BYTES]
     read = {path.decode(): data for path, data in read_blobs(repository, files).items()}
     return Record(tip, read, tuple(e.path.decode() for e in entries if e.path.decode() not in read))
+
+
+def _local_tip(repository: Repository, branch: str) -> str | None:
+    """Return the tip of the repository's own branch.
+
+    NB: this lists refs instead of asking for one, because a list that fails is an error, and never looks like absence.
+    """
+    listing = repository.run("for-each-ref", "--format=%(refname) %(objectname)", f"refs/heads/{branch}").decode()
+    refs = dict(line.split(" ") for line in listing.splitlines())
+    return refs.get(f"refs/heads/{branch}")
 
 
 def _fetched(repository: Repository, branch: str, remote: str, refs: Mapping[str, str] | None) -> str | None:

@@ -188,6 +188,8 @@ class Repository(Git):
     def resolve(self, name: str) -> str | None:
         """Return the commit that a revision names, or None if it names none."""
         found = self.execute("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        if found.returncode < 0:  # killed: nothing was looked at
+            raise SourceError(f"git rev-parse was killed ({self.folder})")
         commit = found.stdout.decode().strip()
         return commit if found.returncode == 0 and commit.isalnum() else None  # `^name` gives `^commit`
 

@@ -343,3 +343,11 @@ def test_a_sidecar_has_its_own_command() -> None:
 
     assert task.pod_config["spec"]["nodeSelector"] is None
     assert task.pod_config["metadata"]["labels"] == {"a": None}
+
+
+@pytest.mark.parametrize("name", ["[main]", "{a: b}", "1", "true", "null", "''"])
+def test_a_container_may_have_any_kind_of_name(name: str) -> None:
+    """One odd value is that file's problem, here or at the server, and never a crash for all."""
+    text = f"run: x\nconfig: {{kubernetes: {{pod_config: {{spec: {{containers: [{{name: {name}}}]}}}}}}}}\n"
+
+    assert parse_task_file("jobs/a.yaml", text.encode()).name == "a"

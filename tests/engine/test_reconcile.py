@@ -162,3 +162,33 @@ def test_a_class_that_a_new_job_names_is_not_pruned_by_the_same_pass(
         (Verb.CREATE, "two-1"),
         (Verb.HOLD, "x"),
     }
+
+
+def test_a_name_that_two_files_claim_stays_invalid(
+    clusters: tuple[LocalCluster, LocalCluster], repo: Callable[..., Path]
+) -> None:
+    """Being on record as invalid gives no right to the name: a second pass decides as the first."""
+    east, _ = clusters
+    with Repository(repo({"jobs/a.yaml": f"name: x\n{TRAIN}", "jobs/b.yaml": f"name: x\n{TRAIN}"})) as repository:
+        reports = [reconcile(repository, east, Options()) for _ in range(2)]
+
+    assert [report.actions for report in reports] == [(), ()]
+    assert {report.documents["x"]["state"] for report in reports} == {"INVALID"}
+    assert east.list("Job") == []
+
+
+def test_settings_that_cannot_be_read_stop_the_pass(
+    clusters: tuple[LocalCluster, LocalCluster], repo: Callable[..., Path], git: Callable[..., str]
+) -> None:
+    """Without them the owner, the limits and the images would be others."""
+    east, _ = clusters
+    folder = repo({"jobs/train.yaml": TRAIN, "elsewhere.yaml": "owner: us\n"})
+    (folder / "reconciler.yaml").symlink_to("elsewhere.yaml")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "A link")
+    with Repository(folder) as repository:
+        stopped = reconcile(repository, east, Options())
+
+    assert (stopped.actions, stopped.exit_code) == ((), ExitCode.PARTLY)
+    assert [problem.path for problem in stopped.problems] == ["reconciler.yaml"]
+    assert east.list("Job") == []

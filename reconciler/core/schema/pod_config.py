@@ -89,7 +89,7 @@ def _check_container(reader: Reader, path: FieldPath, container: Any) -> None:
     if not reader.has_shape(path, container, Shape.MAPPING):
         return
     name = container.get("name")
-    if name is not None and name not in MAIN_ALIASES:
+    if name is not None and not (isinstance(name, str) and name in MAIN_ALIASES):
         return
     for key in ("command", "args"):  # null counts here too; a container without a name is the first one, ours
         if key in container:
