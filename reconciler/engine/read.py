@@ -17,7 +17,7 @@ from reconciler.core.observe import live_runs
 from reconciler.core.render import home_namespace
 from reconciler.engine.declare import JOBS, Declared, declare
 from reconciler.engine.options import Options
-from reconciler.engine.record import Setting, StatusPlace, read_documents, read_setting
+from reconciler.engine.record import CLUSTERS, Setting, StatusPlace, read_documents, read_setting
 from reconciler.errors import Forbidden, GuardError
 from reconciler.model import FILE, OWNER_LABEL, Document, LiveRun, Manifest, Problem, Severity, Site, TaskFile
 from reconciler.source.record import Record, read_record
@@ -86,6 +86,11 @@ def read_git(repository: Repository, options: Options, context: str) -> Git:
     record = read_record(repository, status.branch, status.remote, refs) if status else Record(None, {})
     if status and status.remote and record.tip is None:
         _refuse_forgotten_record(repository, status)
+    if status and record.tip is not None and CLUSTERS not in record.files:
+        raise GuardError(
+            f"{status.branch} is there and is no status branch, for it has no {CLUSTERS}: choose another name with "
+            "--status-branch or status_branch, or restore that file"
+        )
     superseded = is_superseded(repository, revision.commit, tip)
     return Git(
         setting=setting,

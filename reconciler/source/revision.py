@@ -137,7 +137,12 @@ def _remote_of(config: Mapping[str, str], branch: str | None) -> str | None:
     for name in (tracked, "origin"):
         if name in remotes:
             return name
-    return remotes[0] if len(remotes) == 1 else None
+    if len(remotes) > 1:  # none of them would mean another owner, and a record that starts anew
+        raise SourceError(
+            f"there are several remotes ({', '.join(remotes)}), none is called origin and the branch tracks none: "
+            "git branch --set-upstream-to=REMOTE/BRANCH says which one it belongs to"
+        )
+    return remotes[0] if remotes else None
 
 
 def _names_remote(key: str) -> bool:

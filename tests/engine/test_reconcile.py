@@ -10,7 +10,7 @@ import pytest
 from reconciler.cluster.local import LocalCluster
 from reconciler.engine.options import Options
 from reconciler.engine.reconcile import reconcile
-from reconciler.errors import ExitCode, GuardError
+from reconciler.errors import ExitCode, GuardError, SourceError
 from reconciler.model import Verb
 from reconciler.source.repository import Repository
 
@@ -191,4 +191,34 @@ def test_settings_that_cannot_be_read_stop_the_pass(
 
     assert (stopped.actions, stopped.exit_code) == ((), ExitCode.PARTLY)
     assert [problem.path for problem in stopped.problems] == ["reconciler.yaml"]
+    assert east.list("Job") == []
+
+
+def test_a_branch_of_people_is_not_taken_for_the_status_branch(
+    clusters: tuple[LocalCluster, LocalCluster], repo: Callable[..., Path], git: Callable[..., str]
+) -> None:
+    """A wrong name in the settings must not put our files among theirs."""
+    east, _ = clusters
+    folder = repo({"jobs/train.yaml": TRAIN})
+    git(folder, "branch", "release")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "More")
+    before = git(folder, "rev-parse", "release")
+    with Repository(folder) as repository, pytest.raises(GuardError, match="release is there and is no status branch"):
+        reconcile(repository, east, Options(status_branch="release"))
+
+    assert git(folder, "rev-parse", "release") == before
+    assert east.list("Job") == []
+
+
+def test_several_remotes_without_a_choice_are_an_error(
+    clusters: tuple[LocalCluster, LocalCluster], repo: Callable[..., Path], git: Callable[..., str]
+) -> None:
+    """No remote at all would mean another owner and an empty record."""
+    east, _ = clusters
+    folder = repo({"jobs/train.yaml": TRAIN})
+    for name in ("upstream", "fork"):
+        git(folder, "remote", "add", name, f"/nowhere/{name}.git")
+    with Repository(folder) as repository, pytest.raises(SourceError, match="several remotes \\(fork, upstream\\)"):
+        reconcile(repository, east, Options())
+
     assert east.list("Job") == []

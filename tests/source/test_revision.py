@@ -191,7 +191,6 @@ def test_an_empty_repository_is_an_error(tmp_path: Path, git: Git) -> None:
         pytest.param([], None, None, id="none"),
         pytest.param(["mine"], None, "mine", id="the-only-one"),
         pytest.param(["a", "origin"], None, "origin", id="origin"),
-        pytest.param(["a", "b"], None, None, id="no-way-to-tell"),
         pytest.param(["a", "origin"], "a", "a", id="the-branch's"),
         pytest.param(["origin"], "gone", "origin", id="the-branch's-is-gone"),
         pytest.param([], ".", None, id="the-branch-follows-a-local-one"),
