@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,13 +41,6 @@ ANY_WIDTH = 10_000
 def print_json(**fields: Any) -> None:
     """Print one object with `schema_version` first."""
     click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **fields}, indent=2, ensure_ascii=False))
-
-
-def problem_json(problem: Problem) -> dict[str, Any]:
-    """Return a problem as programs see it."""
-    keys = ("severity", "code", "path", "line", "column", "field", "message")
-    found = asdict(problem)
-    return {key: found[key] for key in keys}
 
 
 def action_json(action: Action) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from reconciler.cli.output import (
     print_json,
     print_problems,
     print_table,
-    problem_json,
 )
 from reconciler.cli.repositories import open_repository
+from reconciler.core.document import problem_entry
 from reconciler.errors import ExitCode
 from reconciler.model import Verb
 
@@ -56,7 +56,7 @@ def command(
             cluster=report.context,
             actions=[action_json(action) for action in report.actions],
             preview=[asdict(preview) for preview in previews],
-            problems=[problem_json(problem) for problem in report.all_problems],
+            problems=[problem_entry(problem) for problem in report.all_problems],
         )
     else:
         print_actions(report.actions)

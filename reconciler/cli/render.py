@@ -7,8 +7,9 @@ import sys
 import click
 
 from reconciler.cli.options import cluster_option, output_option, ref_option, repo_option
-from reconciler.cli.output import print_json, print_problems, problem_json
+from reconciler.cli.output import print_json, print_problems
 from reconciler.cli.repositories import open_repository
+from reconciler.core.document import problem_entry
 from reconciler.errors import ExitCode
 from reconciler.model import Severity
 
@@ -33,7 +34,7 @@ def command(*, job: str, repo: str, ref: str | None, cluster: str | None, output
     with open_repository(repo) as repository:
         manifests, problems = render(repository, Options(ref=ref), job, context=cluster)
     if output == "json":
-        print_json(manifests=manifests, problems=[problem_json(problem) for problem in problems])
+        print_json(manifests=manifests, problems=[problem_entry(problem) for problem in problems])
     else:
         click.echo(dump_manifests(manifests), nl=False)
     print_problems(problems)

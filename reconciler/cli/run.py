@@ -19,9 +19,9 @@ from reconciler.cli.output import (
     print_json,
     print_problems,
     print_queue,
-    problem_json,
 )
 from reconciler.cli.repositories import open_repository
+from reconciler.core.document import problem_entry
 from reconciler.errors import ExitCode, UsageError
 from reconciler.model import Action, Problem, Verb
 
@@ -103,7 +103,7 @@ def print_report(report: Report, output: str, *, waited: bool = False) -> None:
             commit=report.commit,
             cluster=report.context,
             actions=[action_json(action) for action in report.actions],
-            problems=[problem_json(problem) for problem in report.all_problems],
+            problems=[problem_entry(problem) for problem in report.all_problems],
             status_commit=report.status_commit,
             superseded=report.superseded,
         )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from reconciler.cli.options import output_option, repo_option
-from reconciler.cli.output import print_json, print_problems, problem_json
+from reconciler.cli.output import print_json, print_problems
 from reconciler.cli.repositories import open_repository
+from reconciler.core.document import problem_entry
 from reconciler.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -47,5 +48,5 @@ def _file_json(file: CheckedFile) -> dict[str, object]:
         "path": file.path,
         "jobs": list(file.jobs),
         "priority_classes": list(file.priority_classes),
-        "problems": [problem_json(problem) for problem in file.problems],
+        "problems": [problem_entry(problem) for problem in file.problems],
     }

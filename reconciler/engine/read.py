@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from reconciler.cluster.interface import Cluster
+from reconciler.core.encoding import outcome
 from reconciler.core.names import KnownJob, keep_moved_names, resolve_names
 from reconciler.core.observe import live_runs
 from reconciler.core.render import home_namespace
@@ -232,9 +233,7 @@ def _events(cluster: Cluster, jobs: list[Manifest], pods: list[Manifest]) -> lis
 
 
 def _wants_pod(job: Manifest) -> bool:
-    ended = {"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"}
-    conditions = job.get("status", {}).get("conditions", ())
-    return not job["spec"].get("suspend") and not any(c["type"] in ended and c["status"] == "True" for c in conditions)
+    return not job["spec"].get("suspend") and outcome(job) is None
 
 
 def _warnings(cluster: Cluster, namespace: str) -> list[Manifest]:

@@ -12,7 +12,6 @@ from reconciler.errors import ExitCode
 from reconciler.model import TERMINAL_STATES, Document, Problem, Severity, State, Verb
 
 STARTED = "started"
-FINISHED = "finished"
 SECONDS_BETWEEN_PASSES = 1.0
 SETTLED_STATES = TERMINAL_STATES | {State.SUSPENDED}  # that one waits for a person
 
