@@ -142,7 +142,7 @@ class Listing:
 
     def __init__(self, cluster: Cluster, owner: str) -> None:
         labels = f"{OWNER_LABEL}={owner}"
-        self._pool = ThreadPoolExecutor(len(self.KINDS))
+        self._pool = ThreadPoolExecutor(1)  # in turn: pods older than their Job would lack the end it tells of
         self._answers = {
             kind: self._pool.submit(cluster.list, kind, labels=None if kind == "PriorityClass" else labels)
             for kind in self.KINDS
