@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from dataclasses import replace
@@ -60,7 +61,7 @@ def run(
         looping=looping, dry_run=dry_run, wait=wait, timeout=timeout, interval=interval, output=output, ref=ref
     )
     patience, seconds = duration(timeout, option="--timeout"), duration(interval, option="--interval")
-    with open_repository(repo) as repository, open_cluster(cluster, runs_jobs=not dry_run) as live:
+    with open_cluster(cluster, runs_jobs=not dry_run) as live, open_repository(repo) as repository:
         if looping:
             _loop(repository, live, options, interval=seconds)
         if dry_run:
@@ -118,14 +119,23 @@ def print_report(report: Report, output: str, *, waited: bool = False) -> None:
     print_problems(report.all_problems)
 
 
-def _wait(repository: Repository, cluster: Cluster, options: Options, *, goal: str, timeout: float | None) -> Report:
+def _one_of_many(repository: Repository, cluster: Cluster, options: Options) -> Report:
+    """Make a pass, and collect cyclic garbage after it: `main` has switched off that it happens by itself."""
     from reconciler.engine.reconcile import reconcile
+
+    try:
+        return reconcile(repository, cluster, options)
+    finally:
+        gc.collect()
+
+
+def _wait(repository: Repository, cluster: Cluster, options: Options, *, goal: str, timeout: float | None) -> Report:
     from reconciler.engine.wait import wait_for
 
     progress = _Progress()
 
     def one_pass(commit: str | None) -> Report:
-        return reconcile(repository, cluster, replace(options, ref=commit) if commit else options)
+        return _one_of_many(repository, cluster, replace(options, ref=commit) if commit else options)
 
     try:
         return wait_for(goal, one_pass, timeout=timeout, progress=progress.show, complain=note)
@@ -157,7 +167,6 @@ def _loop(repository: Repository, cluster: Cluster, options: Options, *, interva
     from reconciler.engine.declare import declare
     from reconciler.engine.loop import Loop, Rhythm, watch_cluster, watched_namespaces
     from reconciler.engine.read import job_namespaces
-    from reconciler.engine.reconcile import reconcile
     from reconciler.engine.record import read_sound_setting
     from reconciler.source.watch import watch_commits
 
@@ -167,7 +176,7 @@ def _loop(repository: Repository, cluster: Cluster, options: Options, *, interva
     log = _Log()
 
     def one_pass() -> bool:
-        report = reconcile(repository, cluster, options)
+        report = _one_of_many(repository, cluster, options)
         log.print(report)
         return report.status_commit is not None
 

@@ -1,7 +1,7 @@
 """A Kubernetes cluster as `cluster.interface` wants it: plain JSON over the official client's login and transport.
 
-Only this module knows the API's paths and parameters. It is imported where a cluster is chosen and not before: the
-client takes a quarter of a second.
+Only this module knows the API's paths and parameters. The client takes a quarter of a second to import, so that happens
+in the background, while git is read.
 
 Writes validate strictly and carry our field manager. A POST is sent again after a lost answer, since the engine looks
 at an object that AlreadyExists; patches and deletions are not, and the next pass sees how they ended.
@@ -15,18 +15,19 @@ import json
 import math
 import re
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from reconciler.cluster.interface import KINDS, Change
-from reconciler.cluster.kubeconfig import read_access
 from reconciler.cluster.refusal import Expired
-from reconciler.cluster.transport import Patience, Request, Transport
+from reconciler.cluster.request import Patience, Request
 from reconciler.errors import ClusterError, ClusterUnreachable, Invalid, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from reconciler.cluster.transport import Transport
     from reconciler.model import Manifest
 
 FIELD_MANAGER = "job-reconciler"
@@ -41,24 +42,35 @@ _SILENCE = 5.0  # what a watch may go on saying nothing for after the server sho
 def open_kubernetes_cluster(
     context: str | None, *, environ: Mapping[str, str], patience: Patience | None = None
 ) -> KubernetesCluster:
-    """Read the kubeconfig's `context` (None: its current one) and return its cluster. Nothing is sent yet.
+    """Return the cluster of the kubeconfig's `context` (None: its current one). Nothing is sent yet.
 
-    Raises UsageError when there is no such context or no usable kubeconfig.
+    The kubeconfig is read in the background. Each use raises UsageError when it is not usable or has no such context.
     """
     patience = patience or Patience()
+    return KubernetesCluster(ThreadPoolExecutor(1).submit(_open, context, environ, patience), patience)
+
+
+def _open(context: str | None, environ: Mapping[str, str], patience: Patience) -> Transport:
+    from reconciler.cluster.kubeconfig import read_access
+    from reconciler.cluster.transport import Transport
+
     access = read_access(context, environ)
     renew = functools.partial(read_access, access.context, environ)  # whatever the current context is by then
-    return KubernetesCluster(Transport(access, renew, patience), patience)
+    return Transport(access, renew, patience)
 
 
 class KubernetesCluster:
     """One cluster behind one API server. Implements `interface.Cluster`, whose docstrings hold here too."""
 
-    def __init__(self, transport: Transport, patience: Patience) -> None:
-        self._transport = transport
+    def __init__(self, opening: Future[Transport], patience: Patience) -> None:
+        self._opening = opening
         self._patience = patience
         self._version_lock = threading.Lock()
         self._version: tuple[int, int] | None = None
+
+    @property
+    def _transport(self) -> Transport:
+        return self._opening.result()
 
     @property
     def context(self) -> str:
@@ -152,7 +164,8 @@ class KubernetesCluster:
 
     def close(self) -> None:
         """End running watches and logs, and close all connections."""
-        self._transport.close()
+        if self._opening.exception() is None:
+            self._transport.close()
 
     def _pages(self, kind: str, namespace: str | None, query: Mapping[str, str]) -> Iterator[Sequence[Manifest]]:
         """Yield a list's pages. Items come without apiVersion and kind, and with a third of them in managedFields."""

@@ -15,7 +15,7 @@ import re
 import ssl
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
@@ -27,45 +27,17 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 
 from reconciler import __version__
 from reconciler.cluster.refusal import error_of, shorten, status_of
+from reconciler.cluster.request import Patience, Request
 from reconciler.errors import ClusterError, ClusterUnauthorized, ClusterUnreachable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from reconciler.cluster.kubeconfig import Access
     from reconciler.model import Manifest
 
 _NEVER_SENT = (NewConnectionError, ConnectTimeoutError, PoolError, ProxyError)
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """Seconds to wait: for a connection, for each part of an answer, and before each further try."""
-
-    connect: float = 5.0
-    read: float = 30.0
-    read_list: float = 60.0
-    delays: tuple[float, ...] = (0.25, 1.0, 3.0)
-    longest_delay: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request. `attempt` names it in errors: `create Job default/train-1 on kind`.
-
-    `repeatable` says that a second sending does no harm when nobody knows whether the first one arrived.
-    `read_timeout` is the longest silence; None waits for ever, but for a peer that TCP finds dead.
-    """
-
-    method: str
-    path: str
-    attempt: str
-    read_timeout: float | None
-    query: Mapping[str, str] = field(default_factory=dict)
-    body: Manifest | None = None
-    content_type: str = "application/json"
-    repeatable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,10 +78,10 @@ class Live:
     used_classes: frozenset[str]
 
 
-def read_git(repository: Repository, options: Options, context: str) -> Git:
-    """Read the commit, the remote's branches and the status branch. Raises SourceError when any can't be read whole."""
-    setting = read_setting(repository, options, context)
-    revision, site, status = setting.revision, setting.site, setting.status
+def read_git(repository: Repository, revision: Revision, options: Options, context: str) -> Git:
+    """Read what git has beside the commit: settings, the remote's branches, the status branch. Raises SourceError."""
+    setting = read_setting(repository, revision, options, context)
+    site, status = setting.site, setting.status
     refs = ls_remote(repository, revision.remote) if revision.remote else None
     tip = source_tip(repository, revision, source_branch=site.source_branch, environ=os.environ, refs=refs)
     record = read_record(repository, status.branch, status.remote, refs) if status else Record(None, {})

@@ -24,7 +24,7 @@ from reconciler.engine.status import Facts, publish_status
 from reconciler.errors import ClusterError
 from reconciler.model import Action, Problem, Result, Severity
 from reconciler.source.repository import Repository
-from reconciler.source.revision import SETTINGS
+from reconciler.source.revision import SETTINGS, read_revision
 
 
 def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Report:
@@ -34,7 +34,8 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
     run twice at once. What fails for one object is in the report; raises ReconcilerError only when git or the cluster
     can't be read, and then nothing was changed.
     """
-    git = read_git(repository, options, cluster.context)
+    revision = read_revision(repository, options.ref)  # before the cluster is asked for anything: it is opening
+    git = read_git(repository, revision, options, cluster.context)
     with Listing(cluster, git.setting.owner) as listing:  # the server answers while we parse
         source = parse_source(git)
         stopped = _stopped(source, cluster, options)
@@ -61,7 +62,8 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
 
 def plan(repository: Repository, cluster: Cluster, options: Options) -> Report:
     """Decide what a pass would do now, have the server judge what would be created, and write nothing."""
-    source = parse_source(read_git(repository, options, cluster.context))
+    revision = read_revision(repository, options.ref)
+    source = parse_source(read_git(repository, revision, options, cluster.context))
     stopped = _stopped(source, cluster, options)
     if stopped:
         return stopped

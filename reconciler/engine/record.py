@@ -85,9 +85,8 @@ class Setting:
     status: StatusPlace | None
 
 
-def read_setting(repository: Repository, options: Options, context: str) -> Setting:
-    """Read a commit and its settings, from this repository alone. Raises SourceError."""
-    revision = read_revision(repository, options.ref)
+def read_setting(repository: Repository, revision: Revision, options: Options, context: str) -> Setting:
+    """Read the settings of a commit, from this repository alone. Raises SourceError."""
     site, problems = parse_site({path: revision.files[path] for path in SETTINGS if path in revision.files})
     owner = site.owner or owner_hash(repository, revision.remote)
     return Setting(revision, site, tuple(problems), owner, status_place(options, site, revision.remote, context))
@@ -95,7 +94,7 @@ def read_setting(repository: Repository, options: Options, context: str) -> Sett
 
 def read_sound_setting(repository: Repository, options: Options, context: str) -> Setting:
     """Read a commit and its settings. Raises UsageError when they are wrong: nobody could say what was read."""
-    setting = read_setting(repository, options, context)
+    setting = read_setting(repository, read_revision(repository, options.ref), options, context)
     wrong = [p for p in setting.site_problems if p.severity is Severity.ERROR]
     if wrong:
         raise UsageError("; ".join(f"{p.path}:{p.line or 1}: {p.message}" for p in wrong))

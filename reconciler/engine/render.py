@@ -9,6 +9,7 @@ from reconciler.engine.read import parse_source, read_git, resolve_files
 from reconciler.errors import UsageError
 from reconciler.model import Manifest, Problem, Severity
 from reconciler.source.repository import Repository
+from reconciler.source.revision import read_revision
 
 OFFLINE_CONTEXT = "offline"
 
@@ -22,7 +23,8 @@ def render(
     asked. `context` chooses the layers of a context; the namespace of a kubeconfig is not known here. Raises
     UsageError when no file declares the job.
     """
-    source = parse_source(read_git(repository, options, context or OFFLINE_CONTEXT))
+    revision = read_revision(repository, options.ref)
+    source = parse_source(read_git(repository, revision, options, context or OFFLINE_CONTEXT))
     files, _ = resolve_files(source, ())
     if job not in files:
         raise UsageError(f"no file under jobs/ declares a job {job!r}; there are: {', '.join(sorted(files)) or 'none'}")

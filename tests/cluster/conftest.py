@@ -10,7 +10,7 @@ import pytest
 from scripted_server import ScriptedServer
 
 from reconciler.cluster.kubernetes import KubernetesCluster, open_kubernetes_cluster
-from reconciler.cluster.transport import Patience
+from reconciler.cluster.request import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

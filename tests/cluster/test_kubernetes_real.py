@@ -15,7 +15,7 @@ import pytest
 import real_node
 
 from reconciler.cluster.kubernetes import KubernetesCluster, open_kubernetes_cluster
-from reconciler.cluster.transport import Patience
+from reconciler.cluster.request import Patience
 from reconciler.errors import (
     AlreadyExists,
     ClusterError,

@@ -214,6 +214,7 @@ def test_a_kubeconfig_that_changed_meanwhile(
 ) -> None:
     """A pass stays with its context and its server, whatever others do to the kubeconfig."""
     server.says(refusal(401, "Unauthorized"), FOUND)
+    assert client.context == "kind"  # it has been read
     kubeconfig.write_text(json.dumps({**json.loads(kubeconfig.read_text()), **change}))
 
     if message is None:
