@@ -61,7 +61,7 @@ def table(name: str) -> str:
             keys = [key for key, other in fields.items() if other == field]
             names = ", ".join(f"`{key}`" for key in keys)
             names = f"`{prefix}{keys[0]}`" if len(keys) == 1 else f"`{prefix}`({names})" if prefix else names
-            value = " or ".join(shape.value for shape in field.shapes)
+            value = " or ".join(shape.words for shape in field.shapes)
             text = re.sub(r"([<|*\\])", r"\\\1", field.text)
             lines.append(f"| {names} | {field.fate.value} | {value} | {text} |")
     return "\n".join(lines)

@@ -137,9 +137,10 @@ def _kind(value: object) -> str:
 
 def _copy(value: Any) -> Any:
     """Copy JSON. NB: `copy.deepcopy` would keep what a YAML anchor shares shared, and a merge would change both."""
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value
+    kind = type(value)
+    if kind is dict:
+        return {key: item if type(item) is str else _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if kind is list else value
 
 
 def _replace_list(_merger: Merger, path: list[Any], _base: list[Any], override: list[Any]) -> Any:

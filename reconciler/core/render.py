@@ -117,7 +117,7 @@ def _needs_jobset(task: Task) -> Problem:
 def _pod_metadata(
     task: Task, run: RunIdentity, pod: Manifest, custom: Manifest, priority_class: str | None
 ) -> Manifest:
-    of_pod, custom = _without_nulls(pod).get("metadata", {}), _without_nulls(custom)
+    of_pod, custom = _without_nulls(pod.get("metadata") or {}), _without_nulls(custom)
     labels, annotations = (of_pod.get(kind, {}) | custom.get(kind, {}) for kind in ("labels", "annotations"))
     if priority_class is not None:
         annotations[PRIORITY_CLASS_ANNOTATION] = priority_class
@@ -141,7 +141,7 @@ def _pod_spec(task: Task, merged: Manifest, own: list[Manifest], priority_class:
     if priority_class is not None:
         spec["priorityClassName"] = priority_class
     if task.resources.accelerators and not gpu_nodes.opted_out(merged):
-        spec = gpu_nodes.require_models(spec, gpu_nodes.of_one_maker(task.resources.accelerators.names))
+        spec = _without_nulls(gpu_nodes.require_models(spec, gpu_nodes.of_one_maker(task.resources.accelerators.names)))
     return spec
 
 
@@ -172,7 +172,7 @@ def _job(task: Task, site: Site, run: RunIdentity, template: Manifest, custom: M
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": metadata,
-        "spec": form | {"template": _without_nulls(template)},
+        "spec": form | {"template": template},
     }
     metadata["annotations"][RENDER_HASH] = _render_hash(job)
     if task.suspend:
@@ -228,6 +228,9 @@ def _check_gpus(task: Task) -> list[Problem]:
 
 def _without_nulls(value: Any) -> Any:
     """Copy JSON, sharing nothing, without the fields that are null: the API reads them as absent."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+    kind = type(value)
+    if kind is dict:
+        return {
+            key: item if type(item) is str else _without_nulls(item) for key, item in value.items() if item is not None
+        }
+    return [_without_nulls(item) for item in value] if kind is list else value

@@ -10,7 +10,7 @@ The parser is libyaml's; what a scalar means is decided here, and nothing else i
 - dates and `=` stay text. Keys are text always, as they were written.
 - `<<` merges, as in YAML 1.1 and in kubectl.
 
-Positions cost nothing until somebody asks: the nodes are kept, and walked when a problem needs a line.
+The parser's events become plain data in one go, and each keeps its place, because a problem needs a line.
 """
 
 from __future__ import annotations
@@ -21,8 +21,17 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+)
 
+from reconciler.core.schema.yaml_scalars import typed
 from reconciler.core.schema.yaml_syntax import (
     MAX_BYTES,
     MAX_DEPTH,
@@ -36,63 +45,36 @@ from reconciler.core.schema.yaml_syntax import (
 from reconciler.model import Problem, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    # Where a value stood: the event of a scalar; of a mapping or a list its first event, and the places in it.
+    Place = ScalarEvent | tuple[Event, dict[str, "Entry"]] | tuple[Event, list["Place"]]
+    Entry = tuple[ScalarEvent, Place]
+    Built = tuple[Any, Place]
 
 MAX_NODES = 10_000
 
 FieldPath = tuple[str | int, ...]
 
-_PLAIN = ""  # the tag of a scalar without quotes and without a tag of its own
 _CORE = "tag:yaml.org,2002:"
 _TEXT = _CORE + "str"
 _TYPES = {_CORE + "null": type(None), _CORE + "bool": bool, _CORE + "int": int, _CORE + "float": float}
-_WORDS: dict[str, bool | None] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
-_INTEGER = re.compile(r"[-+]?(?:(0x[0-9a-fA-F]+)|(0b[01]+)|(0o?[0-7]+)|0|[1-9][0-9]*)")
-_LONGEST_INTEGER = 67  # 64 bits in binary, with a sign and 0b
-_FLOAT = re.compile(r"[-+]?(?=[0-9.]*[.eE])(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_UNTAGGED = (None, "!", _CORE + "map", _CORE + "seq")
 _TOO_MANY = f"more than {MAX_NODES} keys and values in one file, aliases expanded: split it, or use fewer aliases"
+_TOO_LARGE = f"more than {MAX_BYTES} characters, aliases expanded: use fewer aliases"
 _SIMPLE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_/-]*")
 _FIELD_STEP = re.compile(r"""\[(\d+)\]|\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|\.?([^.\[\]]+)""")
 _SHOWN_KEY = 60
 
 
-class _Hooks:
-    """What the composer asks per node: keeps plain scalars apart from quoted ones, and bounds depth and number.
+class _PythonLoader(yaml.SafeLoader):
+    """The parser where PyYAML comes without libyaml: the same answers, more slowly."""
 
-    NB: the bounds must hold here. libyaml's composer recurses on the C stack, and 100 000 brackets end the process.
-    """
-
-    _depth = 0
-    _count = 0
-
-    def descend_resolver(self, parent: Node | None, _index: object) -> None:
-        """Enter a node below `parent`."""
-        self._depth += 1
-        self._count += 1
-        if parent and self._depth > MAX_DEPTH:
-            raise Fault.at(parent, "too-deep", TOO_DEEP)
-        if parent and self._count > MAX_NODES:
-            raise Fault.at(parent, "too-many-values", _TOO_MANY)
-
-    def ascend_resolver(self) -> None:
-        """Leave a node."""
-        self._depth -= 1
-
-    def resolve(self, _kind: type[Node], _value: str | None, implicit: object) -> str:
-        """Tell a quoted scalar, which is (False, True), from a plain one, instead of guessing what that means."""
-        return _TEXT if implicit == (False, True) else _PLAIN
-
-
-class _PythonLoader(_Hooks, yaml.SafeLoader):
-    """The loader where PyYAML comes without libyaml: the same answers, more slowly."""
-
-    def resolve(self, kind: type[Node], value: str | None, implicit: object) -> str:
-        (value or "").encode()  # ValueError: libyaml refuses \\ud800 by itself
-        return super().resolve(kind, value, implicit)
+    def get_event(self) -> Event:
+        event: Event = super().get_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, ScalarEvent):
+            event.value.encode()  # ValueError: libyaml refuses \\ud800 by itself
+        return event
 
 
 try:
@@ -100,20 +82,7 @@ try:
 except ImportError:  # pragma: no cover
     _Loader: Any = _PythonLoader
 else:
-
-    class _LibyamlLoader(_Hooks, CParser):
-        """The loader by libyaml."""
-
-    _Loader = _LibyamlLoader
-
-
-class _OwnLoader(_Loader):  # type: ignore[misc]  # one of two
-    """The loader for what we have written: no bound on the number of nodes, and no aliases that could multiply them."""
-
-    def descend_resolver(self, parent: Node | None, _index: object) -> None:
-        self._depth += 1
-        if parent and self._depth > MAX_DEPTH:
-            raise Fault.at(parent, "too-deep", TOO_DEEP)
+    _Loader = CParser
 
 
 class MarkedDocument:
@@ -122,18 +91,18 @@ class MarkedDocument:
     `value` is nothing but dict, list, str, int, float, bool and None.
     """
 
-    __slots__ = ("_entries", "_root", "value")
+    __slots__ = ("_root", "value")
 
-    def __init__(self, value: Any, root: Node) -> None:
+    def __init__(self, value: Any, root: Place) -> None:
         self.value = value
         self._root = root
-        self._entries: dict[int, dict[str, tuple[Node, Node]]] = {}
 
     def position(self, path: FieldPath) -> tuple[int, int]:
         """Return line and column, from 1, of a key or of a list's item; of the nearest parent when it is missing."""
-        mark = self._root.start_mark
-        for key_node, _ in self._walk(path):
-            mark = key_node.start_mark
+        event = _event(self._root)
+        for event, _ in self._walk(path):  # noqa: B007 - the last one counts
+            pass
+        mark = event.start_mark
         return mark.line + 1, mark.column + 1
 
     def find(self, field: str) -> tuple[int, int] | None:
@@ -143,41 +112,27 @@ class MarkedDocument:
 
     def source(self, path: FieldPath) -> str | None:
         """Return the text of a scalar as it was written, without its quotes; None when no scalar is there."""
-        node = self._root
-        steps = 0
-        for _, node in self._walk(path):  # noqa: B007 - the last one counts
-            steps += 1
-        return str(node.value) if steps == len(path) and type(node) is ScalarNode else None
+        place: Any = self._root
+        try:
+            for step in path:
+                inside = place[1]
+                place = inside[step][1] if type(inside) is dict else inside[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+        return str(place.value) if type(place) is ScalarEvent else None
 
-    def _walk(self, path: FieldPath) -> Iterator[tuple[Node, Node]]:
-        node = self._root
+    def _walk(self, path: FieldPath) -> Iterator[tuple[Any, Place]]:
+        place = self._root
         for step in path:
-            if type(node) is MappingNode and isinstance(step, str):
-                entry = self._mapping(node).get(step)
-            elif type(node) is SequenceNode and isinstance(step, int) and 0 <= step < len(node.value):
-                entry = (node.value[step], node.value[step])
+            inside = place[1] if type(place) is tuple else None
+            if type(inside) is dict and step in inside:
+                event, place = inside[step]
+            elif type(inside) is list and isinstance(step, int) and 0 <= step < len(inside):
+                place = inside[step]
+                event = _event(place)
             else:
-                entry = None
-            if entry is None:
                 return
-            yield entry
-            node = entry[1]
-
-    def _mapping(self, node: MappingNode) -> dict[str, tuple[Node, Node]]:
-        """Index a mapping by its keys; what it merges comes after what it says itself."""
-        entries = self._entries.get(id(node))
-        if entries is None:
-            entries = self._entries[id(node)] = {}
-            merged: list[MappingNode] = []
-            for key_node, value_node in node.value:
-                if _is_merge(key_node):
-                    merged.extend(value_node.value if type(value_node) is SequenceNode else [value_node])
-                elif type(key_node) is ScalarNode:
-                    entries.setdefault(key_node.value, (key_node, value_node))
-            for source in merged:
-                for key, entry in self._mapping(source).items() if type(source) is MappingNode else ():
-                    entries.setdefault(key, entry)
-        return entries
+            yield event, place
 
 
 def parse_documents(data: bytes | str, path: str) -> tuple[list[MarkedDocument], list[Problem]]:
@@ -191,20 +146,20 @@ def parse_documents(data: bytes | str, path: str) -> tuple[list[MarkedDocument],
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     documents: list[MarkedDocument] = []
     faults: list[Fault] = []
-    builder = _Builder(faults)
     try:
         if fault := unreadable(raw):
             raise fault
-        for root in yaml.compose_all(raw, _Loader):
-            value = builder.build(root)
+        for value, place in _Builder(_Loader(raw).get_event, faults, len(raw)).documents():
             if isinstance(value, str) and (fault := pasted_command(raw)):
                 raise fault
             if value is not None:
-                documents.append(MarkedDocument(value, root))
+                documents.append(MarkedDocument(value, place))
     except Fault as fault:
         faults.append(fault)
     except (yaml.YAMLError, ValueError) as error:
-        faults.append(explain(error, raw))
+        explained = explain(error, raw)
+        if (explained.code, explained.line) not in {(fault.code, fault.line) for fault in faults}:
+            faults.append(explained)
     return documents, [_problem(fault, path) for fault in faults]
 
 
@@ -231,36 +186,24 @@ def field_path(name: str) -> FieldPath:
 
 
 def load_own(text: str) -> Any:
-    """Load one document that we have written, fast: the same types, but no positions, and of two like keys the last.
+    """Load one document that we have written: the same types, but as many values as it likes.
 
-    Such documents have no aliases, and may be as long as they like. What could have some is read like anybody's file,
-    for aliases multiply. Raises ValueError for what is none.
+    Such documents have no aliases. What could have some is read like anybody's file, for aliases multiply. Raises
+    ValueError for what is none.
     """
-    if "&" in text and "*" in text:
-        documents, problems = parse_documents(text, "")
-        if problems:
-            raise ValueError(f"is not as we write it, line {problems[0].line}: {problems[0].message}")
-        return documents[0].value if documents else None
+    faults: list[Fault] = []
+    most = MAX_NODES if "&" in text and "*" in text else math.inf
     try:
-        root = yaml.compose(text, _OwnLoader)
-        return None if root is None else _own_value(root)
+        documents = list(_Builder(_Loader(text).get_event, faults, len(text), most).documents())
     except yaml.YAMLError as error:
         raise ValueError(f"is not YAML: {' '.join(str(error).split())[:200]}") from error
     except Fault as fault:
-        raise ValueError(f"is not as we write it, line {fault.line}: {fault.message}") from fault
-
-
-def _own_value(node: Node) -> Any:
-    kind, tag = type(node), node.tag
-    if kind is ScalarNode and tag == _TEXT:
-        return node.value
-    if tag != _PLAIN:
-        raise Fault.at(node, "unsupported-tag", f"the tag {tag[:_SHOWN_KEY]} has no place here")
-    if kind is ScalarNode:
-        return _typed(node.value)
-    if kind is MappingNode:
-        return {key.value: _own_value(value) for key, value in node.value}
-    return [_own_value(item) for item in node.value]
+        faults.append(fault)
+    if faults:
+        raise ValueError(f"is not as we write it, line {faults[0].line}: {faults[0].message}")
+    if len(documents) > 1:
+        raise ValueError(f"is not as we write it: it has {len(documents)} documents")
+    return documents[0][0] if documents else None
 
 
 def _problem(fault: Fault, path: str) -> Problem:
@@ -269,122 +212,174 @@ def _problem(fault: Fault, path: str) -> Problem:
     )
 
 
-def _is_merge(key_node: Node) -> bool:
-    return type(key_node) is ScalarNode and key_node.value == "<<" and key_node.tag == _PLAIN
+def _event(place: Place) -> Any:
+    return place[0] if isinstance(place, tuple) else place
 
 
 class _Builder:
-    """Turns nodes into plain data; aliases are expanded, counted and bounded over all documents of a file."""
+    """Turns the events of a file into plain data and the places of it; aliases are expanded, counted and bounded.
 
-    def __init__(self, faults: list[Fault]) -> None:
+    NB: nothing here may recurse without the bound on depth, nor copy without the bound on number.
+    """
+
+    def __init__(
+        self, next_event: Callable[[], Any], faults: list[Fault], size: int, most_nodes: float = MAX_NODES
+    ) -> None:
+        self._next = next_event
         self._faults = faults
+        self._size = size
+        self._most_nodes = most_nodes
         self._nodes = 0
-        self._size = 0
+        self._depth = 0
         self._path: list[str | int] = []
-        self._open: list[Node] = []
+        self._anchors: dict[str, Built | None] = {}
 
-    def build(self, node: Node) -> Any:
+    def documents(self) -> Iterator[Built]:
+        """Yield value and place of each document."""
+        self._next()  # that the stream begins
+        while type(self._next()) is DocumentStartEvent:
+            self._anchors.clear()
+            built = self._node(self._next())
+            self._next()  # that the document ends
+            yield built
+
+    def _node(self, event: Any) -> Built:
         self._nodes += 1
-        if self._nodes > MAX_NODES:
-            raise self._fault(node, "too-many-values", _TOO_MANY)
-        if type(node) is ScalarNode:
-            return self._scalar(node)
-        if node in self._open:
-            raise self._fault(node, "self-reference", "this value refers to itself by an alias")
-        if len(self._open) >= MAX_DEPTH:
-            raise self._fault(node, "too-deep", TOO_DEEP)
-        if node.tag not in (_PLAIN, _CORE + "map", _CORE + "seq"):
-            self._faults.append(self._tag_fault(node))
-        self._open.append(node)
-        value = self._mapping(node) if type(node) is MappingNode else self._sequence(node)
-        self._open.pop()
-        return value
+        if self._nodes > self._most_nodes:
+            raise self._fault(event, "too-many-values", _TOO_MANY)
+        kind = type(event)
+        if kind is ScalarEvent:
+            built: Built = self._scalar(event), event
+        elif kind is AliasEvent:
+            return self._alias(event)
+        else:
+            built = self._collection(event)
+        if event.anchor:
+            self._anchors[event.anchor] = built
+        return built
 
-    def _scalar(self, node: ScalarNode) -> Any:
-        text = node.value
-        self._size += len(text)
-        if self._size > MAX_BYTES:
-            raise self._fault(node, "too-large", f"more than {MAX_BYTES} characters, aliases expanded")
-        tag = node.tag
-        if tag == _PLAIN:
-            return _typed(text)
+    def _scalar(self, event: ScalarEvent) -> Any:
+        tag, text = event.tag, event.value
+        if tag is None or tag == "!":
+            return typed(text) if event.implicit[0] else text
         if tag == _TEXT:
             return text
-        value = _typed(text)
+        value = typed(text)
         if tag not in _TYPES or type(value) is not _TYPES[tag]:
-            self._faults.append(self._tag_fault(node))
+            self._faults.append(self._tag_fault(event))
         return value
 
-    def _sequence(self, node: Node) -> list[Any]:
-        items = []
-        for index, item in enumerate(node.value):
-            self._path.append(index)
-            items.append(self.build(item))
-            self._path.pop()
-        return items
+    def _collection(self, event: Any) -> Built:
+        if self._depth >= MAX_DEPTH:
+            raise self._fault(event, "too-deep", TOO_DEEP)
+        if event.tag not in _UNTAGGED:
+            self._faults.append(self._tag_fault(event))
+        if event.anchor:
+            self._anchors[event.anchor] = None
+        self._depth += 1
+        built = self._mapping(event) if type(event) is MappingStartEvent else self._sequence(event)
+        self._depth -= 1
+        return built
 
-    def _mapping(self, node: MappingNode) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        merged: list[tuple[Node, Node]] = []
-        path = self._path
-        for key_node, value_node in node.value:
+    def _sequence(self, start: Event) -> Built:
+        values: list[Any] = []
+        places: list[Place] = []
+        path, next_event = self._path, self._next
+        while type(event := next_event()) is not SequenceEndEvent:
+            path.append(len(values))
+            value, place = self._node(event)
+            path.pop()
+            values.append(value)
+            places.append(place)
+        return values, (start, places)
+
+    def _mapping(self, start: Event) -> Built:
+        values: dict[str, Any] = {}
+        entries: dict[str, Entry] = {}
+        merged: list[tuple[ScalarEvent, Any, Any]] = []
+        path, next_event, node = self._path, self._next, self._node
+        while type(key_event := next_event()) is not MappingEndEvent:
             self._nodes += 1
-            if type(key_node) is not ScalarNode:
-                self._faults.append(self._key_fault(key_node))
+            if type(key_event) is not ScalarEvent or key_event.anchor:
+                key_event = self._key(key_event)
+            if key_event is None:
+                node(next_event())
                 continue
-            key = key_node.value
-            if key == "<<" and _is_merge(key_node):
-                merged.append((key_node, value_node))
+            key = key_event.value
+            if key == "<<" and key_event.implicit[0]:
+                merged.append((key_event, *node(next_event())))
                 continue
             path.append(key)
-            if key in result:
-                self._faults.append(self._duplicate(node, key_node))
+            value, place = node(next_event())
+            if key in entries:
+                self._faults.append(self._duplicate(entries[key][0], key_event))
             else:
-                result[key] = self.build(value_node)
+                values[key], entries[key] = value, (key_event, place)
             path.pop()
-        return {**self._merged(merged), **result} if merged else result
+        if merged:
+            over_values, over_entries = self._merged(merged)
+            values, entries = {**over_values, **values}, {**over_entries, **entries}
+        return values, (start, entries)
 
-    def _merged(self, merged: list[tuple[Node, Node]]) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        for key_node, value_node in merged:
-            for source in value_node.value if type(value_node) is SequenceNode else (value_node,):
-                values = self.build(source)
-                if isinstance(values, dict):
-                    result = {**values, **result}
+    def _key(self, event: Any) -> ScalarEvent | None:
+        """Return the scalar that a key is or stands for; None, with a fault, where it is neither."""
+        place = self._node(event)[1]
+        if type(place) is ScalarEvent:
+            return place
+        if type(event) is MappingStartEvent and event.flow_style:
+            self._faults.append(self._fault(event, "unrendered-template", TEMPLATE))
+        else:
+            self._faults.append(self._fault(event, "bad-key", "a key must be text, not a list or a mapping"))
+        return None
+
+    def _merged(self, merged: list[tuple[ScalarEvent, Any, Any]]) -> tuple[dict[str, Any], dict[str, Entry]]:
+        """Put together what `<<` brings; the first source of a key wins."""
+        values: dict[str, Any] = {}
+        entries: dict[str, Entry] = {}
+        for key_event, value, place in merged:
+            sources = zip(value, place[1], strict=True) if isinstance(value, list) else ((value, place),)
+            for source, source_place in sources:
+                if isinstance(source, dict):
+                    values, entries = {**source, **values}, {**source_place[1], **entries}
                 else:
-                    self._faults.append(self._fault(key_node, "bad-merge", "<< takes a mapping, or a list of mappings"))
-        return result
+                    message = "<< takes a mapping, or a list of mappings"
+                    self._faults.append(self._fault(key_event, "bad-merge", message))
+        return values, entries
 
-    def _duplicate(self, node: MappingNode, key_node: ScalarNode) -> Fault:
-        first = next(other for other, _ in node.value if type(other) is ScalarNode and other.value == key_node.value)
-        name = field_name(tuple(self._path))
-        lines = f"in line {first.start_mark.line + 1} and in line {key_node.start_mark.line + 1}"
-        return self._fault(key_node, "duplicate-key", f"{name} stands twice, {lines}: leave one")
+    def _alias(self, event: AliasEvent) -> Built:
+        name = str(event.anchor)
+        if name not in self._anchors:
+            message = f"the alias *{name[:_SHOWN_KEY]} has no anchor &{name[:_SHOWN_KEY]} before it"
+            raise self._fault(event, "syntax", message)
+        built = self._anchors[name]
+        if built is None:
+            raise self._fault(event, "self-reference", f"this value refers to itself, by *{name[:_SHOWN_KEY]}")
+        return self._copy(event, built[0], self._depth), built[1]
 
-    def _key_fault(self, key_node: Node) -> Fault:
-        if type(key_node) is MappingNode and key_node.flow_style:
-            return self._fault(key_node, "unrendered-template", TEMPLATE)
-        return self._fault(key_node, "bad-key", "a key must be text, not a list or a mapping")
+    def _copy(self, alias: AliasEvent, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            self._size += len(value)
+            if self._size > MAX_BYTES:
+                raise self._fault(alias, "too-large", _TOO_LARGE)
+        if not isinstance(value, dict | list):
+            return value
+        if depth >= MAX_DEPTH:
+            raise self._fault(alias, "too-deep", TOO_DEEP)
+        self._nodes += len(value) * (2 if isinstance(value, dict) else 1)
+        if self._nodes > self._most_nodes:
+            raise self._fault(alias, "too-many-values", _TOO_MANY)
+        if isinstance(value, dict):
+            return {key: self._copy(alias, item, depth + 1) for key, item in value.items()}
+        return [self._copy(alias, item, depth + 1) for item in value]
 
-    def _tag_fault(self, node: Node) -> Fault:
-        tag = node.tag.replace(_CORE, "!!")[:_SHOWN_KEY]
-        return self._fault(node, "unsupported-tag", f"the tag {tag} does not fit this value here: leave it out")
+    def _duplicate(self, first: Any, again: Any) -> Fault:
+        lines = f"in line {first.start_mark.line + 1} and in line {again.start_mark.line + 1}"
+        message = f"{field_name(tuple(self._path))} stands twice, {lines}: leave one"
+        return self._fault(again, "duplicate-key", message)
 
-    def _fault(self, node: Node, code: str, message: str) -> Fault:
-        return Fault.at(node, code, message, tuple(self._path))
+    def _tag_fault(self, event: Any) -> Fault:
+        tag = event.tag.replace(_CORE, "!!")[:_SHOWN_KEY]
+        return self._fault(event, "unsupported-tag", f"the tag {tag} does not fit this value here: leave it out")
 
-
-def _typed(text: str) -> Any:
-    if text in _WORDS:
-        return _WORDS[text]
-    if text[0] not in "+-.0123456789":
-        return text
-    match = _INTEGER.fullmatch(text)
-    if match:
-        base = 16 if match[1] else 2 if match[2] else 8 if match[3] else 10
-        number = int(text, base) if len(text) <= _LONGEST_INTEGER else 1 << 64
-        return number if -(1 << 63) <= number < 1 << 64 else text
-    if _FLOAT.fullmatch(text):
-        value = float(text)
-        return value if math.isfinite(value) else text
-    return text
+    def _fault(self, event: Event, code: str, message: str) -> Fault:
+        return Fault.at(event, code, message, tuple(self._path))

@@ -257,5 +257,5 @@ def _kind(mode: int) -> str:
 
 
 def _read_regular(path: str) -> bytes:
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-        return file.read(MAX_BYTES + 1)
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:
+        return file.readall() or b""  # by the file's size: a bound would be set aside in memory for each

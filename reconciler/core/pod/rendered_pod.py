@@ -63,9 +63,11 @@ def variables(task: Task, site: Site, run_name: str, task_id: str) -> list[Manif
         "SKYPILOT_SETUP_NODE_RANK": "0",
         "SKYPILOT_SETUP_NUM_GPUS_PER_NODE": str(gpus),
     }
-    address = {"fieldRef": {"fieldPath": "status.podIP"}}
     entries: list[Manifest] = [{"name": name, "value": value} for name, value in own.items()]
-    entries += [{"name": name, "valueFrom": address} for name in ("SKYPILOT_NODE_IPS", "SKYPILOT_SETUP_NODE_IPS")]
+    entries += [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+        for name in ("SKYPILOT_NODE_IPS", "SKYPILOT_SETUP_NODE_IPS")
+    ]
     entries += [{"name": name, "value": literal(value)} for name, value in task.env.items()]
     secret = task.secret or site.secret
     for name, key in task.secrets.items():

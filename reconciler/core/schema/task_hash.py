@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _BY_TEXT = ("cpus", "memory", "disk_size")
 _ALTERNATIVES = ("any_of", "ordered")
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def task_hash(document: MarkedDocument) -> str:
@@ -32,8 +33,7 @@ def task_hash(document: MarkedDocument) -> str:
 
 def digest(value: Any) -> str:
     """Return the SHA-256 in hex of a value's canonical JSON."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_CANONICAL.encode(value).encode()).hexdigest()
 
 
 def _task(document: MarkedDocument) -> dict[str, Any]:

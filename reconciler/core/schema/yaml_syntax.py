@@ -6,10 +6,7 @@ Leaf beside `yaml`, which is its only caller. Messages quote no more of the file
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from yaml.nodes import Node
+from typing import Any
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
@@ -42,9 +39,9 @@ class Fault(Exception):  # noqa: N818 - raised where reading can't go on, and on
         self.field = field
 
     @classmethod
-    def at(cls, node: Node, code: str, message: str, field: tuple[str | int, ...] = ()) -> Fault:
-        """Place a fault where a node starts."""
-        mark = node.start_mark
+    def at(cls, event: Any, code: str, message: str, field: tuple[str | int, ...] = ()) -> Fault:
+        """Place a fault where an event of the parser starts."""
+        mark = event.start_mark
         return cls(code, message, line=mark.line + 1, column=mark.column + 1, field=field)
 
 

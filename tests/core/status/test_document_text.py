@@ -132,7 +132,7 @@ def test_time_without_quotes_is_text() -> None:
         ),
         pytest.param(
             "a: !!python/object:os.system {}",
-            "the tag tag:yaml.org,2002:python/object:os.system has no place here",
+            "the tag !!python/object:os.system does not fit this value here",
             id="code",
         ),
     ],
