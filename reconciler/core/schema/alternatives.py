@@ -71,7 +71,8 @@ def _sort_out(
         else:
             dropped[index] = infra
         if usable != [index]:  # the one that is taken is read in full later
-            reader.known((*place, index), item, ALTERNATIVE)
+            known = reader.known((*place, index), item, ALTERNATIVE)
+            reader.section((*place, index), {name: known[name] for name in _LISTS if name in known}, ALTERNATIVE)
     return usable, dropped
 
 
