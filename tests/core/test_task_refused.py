@@ -167,7 +167,6 @@ RESOURCES = [
     ("any-of-none", "{any_of: []}", "not-kubernetes", ".any_of", "it is empty"),
     ("both", "{any_of: [{cpus: 1}], ordered: [{cpus: 2}]}", "conflict", ".ordered", "both"),
     ("nested", "{any_of: [{any_of: []}]}", "unsupported-field", ".any_of[0].any_of", "can't be nested"),
-    ("nested-unused", "{any_of: [{}, {any_of: true}]}", "unsupported-field", ".any_of[1].any_of", "can't be nested"),
     *(
         (
             f"exit-code-{code}",

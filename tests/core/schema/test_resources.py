@@ -191,3 +191,13 @@ def test_job_recovery(recovery: str, restarts: int, codes: tuple[int, ...]) -> N
     task = task_of(f"{{job_recovery: {recovery}}}")
 
     assert (task.max_restarts_on_errors, task.recover_on_exit_codes) == (restarts, codes)
+
+
+@pytest.mark.parametrize("nested", ["true", "[1]", "[{cpus: 2}]"])
+def test_alternatives_are_never_nested(nested: str) -> None:
+    """An alternative that is not taken may hold another cloud's fields, but no alternatives of its own."""
+    file = parse_task_file("jobs/a.yaml", f"run: x\nresources: {{any_of: [{{}}, {{any_of: {nested}}}]}}".encode())
+
+    assert [(p.code, p.field) for p in file.problems if p.severity == "error"] == [
+        ("unsupported-field", "resources.any_of[1].any_of")
+    ]
