@@ -122,11 +122,32 @@ def print_problems(problems: Iterable[Problem]) -> None:
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     for problem in problems:
         place = ":".join(str(part) for part in (problem.path, problem.line, problem.column) if part)
-        field = f"{problem.field}: " if problem.field and problem.field not in problem.message else ""
         word = problem.severity.value
         if colour:
             word = click.style(word, fg="red" if problem.severity is Severity.ERROR else "yellow", bold=True)
-        click.echo(f"{place or 'reconcile'}: {word}: {field}{problem.message} [{problem.code}]", err=True)
+        click.echo(f"{place or 'reconcile'}: {word}: {_with_field(problem)} [{problem.code}]", err=True)
+
+
+def print_annotations(problems: Iterable[Problem]) -> None:
+    """Print problems as workflow commands, which GitHub Actions shows at their lines."""
+    for problem in problems:
+        named = {"file": problem.path, "line": problem.line, "col": problem.column, "title": problem.code}
+        properties = ",".join(
+            f"{key}={_escaped(str(value)).replace(':', '%3A').replace(',', '%2C')}"
+            for key, value in named.items()
+            if value is not None
+        )
+        click.echo(f"::{problem.severity.value} {properties}::{_escaped(_with_field(problem))}")
+
+
+def _escaped(text: str) -> str:
+    """Escape what would end a workflow command."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _with_field(problem: Problem) -> str:
+    field = f"{problem.field}: " if problem.field and problem.field not in problem.message else ""
+    return field + problem.message
 
 
 def note(text: str) -> None:

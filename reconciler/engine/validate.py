@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from reconciler.core.names import resolve_names
 from reconciler.core.render import RunIdentity, priority_class_of, render_job
+from reconciler.core.schema.fields import listed
 from reconciler.engine.declare import Declared, class_missing, declare, locate
-from reconciler.model import Problem, Severity
+from reconciler.errors import UsageError
+from reconciler.model import Problem, Severity, Task
 from reconciler.source.repository import Repository
-from reconciler.source.revision import read_revision, worktree_files
+from reconciler.source.revision import FOLDERS, SETTINGS, read_revision, worktree_files
 
 UNKNOWN = RunIdentity(number=1, owner="unknown", commit="0" * 40, context="unknown", namespace="default")
 
@@ -29,24 +33,42 @@ class CheckedFile:
         return not any(problem.severity is Severity.ERROR for problem in self.problems)
 
 
-def validate(repository: Repository, ref: str | None) -> list[CheckedFile]:
+def validate(repository: Repository, ref: str | None, paths: Collection[str] = ()) -> list[CheckedFile]:
     """Check the files of a commit, or of the work tree when `ref` is None, in order of path.
 
-    Files that can't be read at all (links, names that are not UTF-8) are listed with the reason. Raises SourceError.
+    With `paths`, files or folders from the root of the repository on, only what they hold is returned. What it means is
+    still judged among all files: a name that another file has too is taken, a class that another file declares is
+    there. Files that can't be read at all (links, names that are not UTF-8) are listed with the reason. Raises
+    SourceError, and UsageError for a path with none of our files in it.
     """
     read, unreadable = _files(repository, ref)
+    wanted = _chosen({*read, *(problem.path for problem in unreadable)}, paths)
     declared = declare(read)
+    tasks = [task for task in declared.tasks if task.path in wanted]
     _, names = resolve_names(declared.task_files, {}, {})
-    found = [*declared.problems, *names, *unreadable, *_unrenderable(declared), *_unknown_classes(declared)]
-    by_path: dict[str, list[Problem]] = {path: [] for path in read}
-    for problem in dict.fromkeys(locate(found, read)):
-        by_path.setdefault(problem.path, []).append(problem)
+    found = [*declared.problems, *names, *unreadable, *_unrenderable(declared, tasks)]
+    found += _unknown_classes(declared, tasks)
+    by_path: dict[str, list[Problem]] = {path: [] for path in wanted}
+    for problem in dict.fromkeys(locate([problem for problem in found if problem.path in wanted], read)):
+        by_path[problem.path].append(problem)
     jobs = {file.path: (file.name,) for file in declared.task_files if file.name}
     classes = {file.path: tuple(c.name for c in file.classes) for file in declared.priority_files}
     return [
         CheckedFile(path, jobs.get(path, ()), classes.get(path, ()), tuple(problems))
         for path, problems in sorted(by_path.items())
     ]
+
+
+def _chosen(files: Collection[str], paths: Collection[str]) -> set[str]:
+    """Return the files that are one of these paths, or below one; all of them without any path."""
+    if not paths or "." in paths:
+        return set(files)
+    above = {path: {path, *(parent.as_posix() for parent in PurePosixPath(path).parents)} for path in files}
+    missing = sorted(set(paths).difference(*above.values()))
+    if missing:
+        places = ", ".join((*(f"{folder}/**/*.yaml" for folder in FOLDERS), *SETTINGS))
+        raise UsageError(f"{listed(missing)}: no such file among those that are read, which are {places}")
+    return {path for path in files if not above[path].isdisjoint(paths)}
 
 
 def _files(repository: Repository, ref: str | None) -> tuple[dict[str, bytes], tuple[Problem, ...]]:
@@ -56,17 +78,17 @@ def _files(repository: Repository, ref: str | None) -> tuple[dict[str, bytes], t
     return worktree_files(repository.work_tree)
 
 
-def _unrenderable(declared: Declared) -> list[Problem]:
+def _unrenderable(declared: Declared, tasks: Iterable[Task]) -> list[Problem]:
     """Render each task as a pass would: the layers of pod_config may not fit together."""
-    return [p for task in declared.tasks for p in render_job(task, declared.site, UNKNOWN)[1]]
+    return [p for task in tasks for p in render_job(task, declared.site, UNKNOWN)[1]]
 
 
-def _unknown_classes(declared: Declared) -> list[Problem]:
+def _unknown_classes(declared: Declared, tasks: Iterable[Task]) -> list[Problem]:
     """Warn of classes that the repository lacks: offline nobody knows whether the cluster has them."""
     declared_names = {c.name for c in declared.priority_classes}
     return [
         class_missing(task, name, Severity.WARNING, "not in priorities/, and offline nobody knows the cluster's")
-        for task in declared.tasks
+        for task in tasks
         if (name := priority_class_of(task, declared.site, task.context or UNKNOWN.context))
         and name not in declared_names
     ]

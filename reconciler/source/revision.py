@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FOLDERS = ("jobs", "priorities")
 SETTINGS = (".sky.yaml", "reconciler.yaml")
-_SUFFIXES = (".yaml", ".yml")
+SUFFIXES = (".yaml", ".yml")
 _KINDS = {SYMLINK: "symbolic link", SUBMODULE: "submodule"}
 
 
@@ -157,12 +157,12 @@ def _problem(path: bytes, kind: str, size: int) -> Problem | None:
         return _error("unreadable", name, "can't be read: see its permissions")
     if kind == "submodule":
         return _error("submodule", name, "is a submodule, whose files are not part of this commit: commit them here")
-    if kind != "file" and suffix in {"", *_SUFFIXES}:
+    if kind != "file" and suffix in {"", *SUFFIXES}:
         return _error("not-a-file", name, f"is a {kind}, which is not followed: commit the file itself")
     if name in FOLDERS:
         return _error("not-a-folder", name, "is a file where a folder is expected")
-    if suffix not in _SUFFIXES:
-        if suffix.lower() in {*_SUFFIXES, ".json"}:
+    if suffix not in SUFFIXES:
+        if suffix.lower() in {*SUFFIXES, ".json"}:
             return Problem(Severity.WARNING, "ignored-file", name, "is ignored: the name has to end in .yaml or .yml")
         return None
     if name.encode() != path:
@@ -177,7 +177,7 @@ def _error(code: str, path: str, message: str) -> Problem:
 
 
 def _is_wanted(path: bytes) -> bool:
-    return path.endswith(tuple(suffix.encode() for suffix in _SUFFIXES))
+    return path.endswith(tuple(suffix.encode() for suffix in SUFFIXES))
 
 
 def _last_changes(repository: Repository, commit: str, entries: list[Entry]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from watchfiles import watch
 
 from reconciler.errors import SourceError
 from reconciler.source.remote import ls_remote
+from reconciler.source.revision import FOLDERS, SETTINGS, SUFFIXES
 
 if TYPE_CHECKING:
     import threading
@@ -51,6 +52,32 @@ def watch_commits(
                 yield
             if changes and _ref_folders(repository) != folders:
                 break  # a folder of branches is new, and not watched yet
+
+
+def watch_files(root: Path, stop: threading.Event) -> Iterator[None]:
+    """Yield once when watching has begun, and whenever one of the files below `root` that are ours changes.
+
+    Raises SourceError when a folder can't be watched.
+    """
+    while not stop.is_set():
+        folders = _file_folders(root)
+        begun = False
+        for changes in _changes(folders, stop):
+            moved = bool(changes) and _file_folders(root) != folders
+            if not begun or moved or any(_is_ours(root, path) for path in changes):
+                yield
+            begun = True
+            if moved:
+                break  # a new folder is not watched yet
+
+
+def _file_folders(root: Path) -> list[Path]:
+    return sorted({root, *(Path(folder) for name in FOLDERS for folder, _, _ in os.walk(root / name))})
+
+
+def _is_ours(root: Path, path: str) -> bool:
+    name = path.removeprefix(f"{root}/")
+    return name in SETTINGS or (name.startswith(tuple(f"{folder}/" for folder in FOLDERS)) and name.endswith(SUFFIXES))
 
 
 def _changes(folders: list[Path], stop: threading.Event) -> Iterator[list[str]]:
