@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from reconciler.core.encoding import PEER_LOST, TOLD_TO_STOP
+from reconciler.core.manifest import mapping, objects
 from reconciler.model import MAIN_CONTAINER, Attempt, Manifest
 
 MAX_TEXT = 200
@@ -73,16 +74,6 @@ def read_pod(pod: Manifest) -> PodReading:
         exit_code=code,
         phase=text(said.get("phase")),
     )
-
-
-def mapping(value: object) -> Manifest:
-    """Return a JSON object as it is, and anything else as an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def objects(value: object) -> list[Manifest]:
-    """Return the JSON objects of a list, and nothing of anything else."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def text(value: object) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.core.attempt import mapping, objects
+from reconciler.core.manifest import mapping, objects
 from reconciler.model import Manifest
 
 

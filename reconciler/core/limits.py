@@ -12,6 +12,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
 
+from reconciler.core.manifest import objects
 from reconciler.core.quantity import parse_quantity
 from reconciler.core.schema.fields import listed
 from reconciler.core.schema.pod_config import MAIN_ALIASES
@@ -55,8 +56,8 @@ def _images(task: Task, site: Site, specs: list[Manifest]) -> list[str]:
     for spec in specs:
         found += [
             source.get("reference")
-            for volume in _mappings(spec.get("volumes"))
-            for source in _mappings([volume.get("image")])
+            for volume in objects(spec.get("volumes"))
+            for source in objects([volume.get("image")])
         ]
     return [task.resources.image or site.default_image, *(image for image in found if isinstance(image, str))]
 
@@ -91,11 +92,7 @@ def _too_many_gpus(task: Task, specs: list[Manifest], most: int | None) -> Itera
 
 
 def _containers(spec: Manifest) -> list[Manifest]:
-    return [container for key in _CONTAINERS for container in _mappings(spec.get(key))]
-
-
-def _mappings(items: Any) -> list[Manifest]:
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    return [container for key in _CONTAINERS for container in objects(spec.get(key))]
 
 
 def _gpus(resources: Any) -> int:

@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from reconciler.core import encoding
-from reconciler.core.attempt import PodReading, Stage, mapping, objects, read_pod, text, true_condition
+from reconciler.core.attempt import PodReading, Stage, read_pod, text, true_condition
 from reconciler.core.failure_policy import is_failed_index, policy_action
+from reconciler.core.manifest import mapping, objects
 from reconciler.core.status.times import seconds_between
 from reconciler.model import (
     FILE,

@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from reconciler.core.compose import layer_of, layer_title, setting_name
+from reconciler.core.manifest import mapping, objects
 from reconciler.model import MAIN_CONTAINER, Manifest, Problem, Severity
 
 if TYPE_CHECKING:
@@ -41,17 +42,17 @@ def check_merged_pod(pod: Manifest, rendered: Manifest, layers: Layers, path: st
 
 
 def _errors(pod: Manifest, rendered: Manifest) -> Findings:
-    spec = _mapping(pod.get("spec"))
+    spec = mapping(pod.get("spec"))
     if spec.get("restartPolicy") != "Never":
         yield ("spec", "restartPolicy"), "unsupported-field", "restartPolicy must be Never: the Job makes a new pod"
     if "activeDeadlineSeconds" in spec:
         message = "an expired pod would look interrupted and come back; write job-reconciler/timeout"
         yield ("spec", "activeDeadlineSeconds"), "unsupported-field", message
-    for key, value in _mapping(spec.get("nodeSelector")).items():
+    for key, value in mapping(spec.get("nodeSelector")).items():
         if not isinstance(value, str):
             message = f"the value of nodeSelector {key!r} must be text: quote it"
             yield ("spec", "nodeSelector", key), "wrong-type", message
-    containers = _items(spec.get("containers"))
+    containers = objects(spec.get("containers"))
     main = next((item for item in containers if item.get("name") == MAIN_CONTAINER), None)
     if main is None:
         yield _CONTAINERS, "no-main-container", "the container main, which runs the job, is gone"
@@ -60,7 +61,7 @@ def _errors(pod: Manifest, rendered: Manifest) -> Findings:
     yield from _volume_errors(spec)
     for container in containers:
         yield from _container_errors(container, _CONTAINERS, spec)
-    for container in _items(spec.get("initContainers")):
+    for container in objects(spec.get("initContainers")):
         yield from _container_errors(container, ("spec", "initContainers"), spec)
 
 
@@ -77,7 +78,7 @@ def _main_errors(main: Manifest, rendered: Manifest) -> Findings:
 
 
 def _volume_errors(spec: Manifest) -> Findings:
-    for volume in _items(spec.get("volumes")):
+    for volume in objects(spec.get("volumes")):
         sources = sorted(volume.keys() - {"name"})
         if _name(volume) is None:
             yield ("spec", "volumes"), "no-name", "a volume has no name"
@@ -93,7 +94,7 @@ def _container_errors(container: Manifest, place: FieldPath, spec: Manifest) -> 
     elif not container.get("image"):
         advice = f"; to change the job's own, leave its name out or write {MAIN_CONTAINER}"
         yield place, "no-image", f"container {name!r} has no image{advice if name != MAIN_CONTAINER else ''}"
-    for variable in _items(container.get("env")):
+    for variable in objects(container.get("env")):
         if _name(variable) is None:
             yield (*place, 0, "env"), "no-name", f"a variable of container {name!r} has no name"
         elif "value" in variable and "valueFrom" in variable:
@@ -101,15 +102,15 @@ def _container_errors(container: Manifest, place: FieldPath, spec: Manifest) -> 
             yield (*place, 0, "env"), "two-sources", f"{message}: set the one from below to null"
     for port, number in _repeated(container.get("ports")):
         yield (*place, 0, "ports"), "duplicate-name", f"container {name!r} has {number} ports named {port!r}"
-    volumes = [volume.get("name") for volume in _items(spec.get("volumes"))]
-    for mount in _items(container.get("volumeMounts")):
+    volumes = [volume.get("name") for volume in objects(spec.get("volumes"))]
+    for mount in objects(container.get("volumeMounts")):
         if mount.get("name") not in volumes:
             message = f"container {name!r} mounts the volume {mount.get('name')!r}, which spec.volumes doesn't have"
             yield (*place, 0, "volumeMounts"), "no-volume", message
 
 
 def _warnings(pod: Manifest) -> Findings:
-    for container in _items(_mapping(pod.get("spec")).get("containers")):
+    for container in objects(mapping(pod.get("spec")).get("containers")):
         name = _name(container)
         if name not in (None, MAIN_CONTAINER) and container.get("image"):
             message = (
@@ -124,18 +125,10 @@ def _warnings(pod: Manifest) -> Findings:
 
 def _repeated(items: object) -> list[tuple[str, int]]:
     """Return the names that stand there more than once, and how often."""
-    counts = Counter(name for item in _items(items) if (name := _name(item)) is not None)
+    counts = Counter(name for item in objects(items) if (name := _name(item)) is not None)
     return [(name, number) for name, number in counts.items() if number > 1]
 
 
 def _name(item: Manifest) -> str | None:
     name = item.get("name")
     return name if isinstance(name, str) else None
-
-
-def _mapping(value: object) -> Manifest:
-    return value if isinstance(value, dict) else {}
-
-
-def _items(value: object) -> list[Manifest]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reconciler.core.compose import layer_title, setting_name
+from reconciler.core.manifest import mapping, objects
 from reconciler.core.schema.pod_config import MAIN_ALIASES
 from reconciler.model import ANNOTATION_PREFIX, MAIN_CONTAINER, Manifest, Problem, Severity, Site, Task
 
@@ -36,7 +37,7 @@ def custom_metadata_layers(task: Task, site: Site, context: str) -> Layers:
 def check_layers(pod_config: Layers, custom_metadata: Layers, own_variables: Sequence[str], path: str) -> list[Problem]:
     """Refuse labels and annotations that are ours, and warn where a layer does other than its writer seems to think."""
     reserved = [
-        *_reserved([(layer, _mapping(content.get("metadata"))) for layer, content in pod_config], path, "pod_config"),
+        *_reserved([(layer, mapping(content.get("metadata"))) for layer, content in pod_config], path, "pod_config"),
         *_reserved(custom_metadata, path, "custom_metadata"),
     ]
     doubts = [*_patched_sidecars(pod_config), *_overridden(pod_config, own_variables)]
@@ -65,15 +66,14 @@ def _is_main(container: Any) -> bool:
 
 def _containers(layer: Manifest) -> list[Manifest]:
     """Return the containers of a layer that are mappings; about others the merge complains."""
-    containers = _mapping(layer.get("spec")).get("containers")
-    return [item for item in containers if isinstance(item, dict)] if isinstance(containers, list) else []
+    return objects(mapping(layer.get("spec")).get("containers"))
 
 
 def _reserved(layers: Layers, path: str, root: str) -> Iterator[Problem]:
     above: FieldPath = ("metadata",) if root == "pod_config" else ()
     for layer, metadata in layers:
         for kind in ("labels", "annotations"):
-            for key in _mapping(metadata.get(kind)):
+            for key in mapping(metadata.get(kind)):
                 if key.startswith(ANNOTATION_PREFIX):
                     message = f"{layer_title(layer)}: {key} is written by us, and can't be set; leave it out"
                     field = setting_name(layer, root, (*above, kind, key))
@@ -108,7 +108,3 @@ def _overridden(layers: Layers, own_variables: Sequence[str]) -> Iterator[tuple[
                     f"variable {name} is set outside pod_config too, in envs, secrets or by us, and that one counts"
                 )
                 yield layer, _CONTAINERS, "overridden", message
-
-
-def _mapping(value: object) -> Manifest:
-    return value if isinstance(value, dict) else {}

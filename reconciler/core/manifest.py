@@ -1,0 +1,24 @@
+"""Reach into a manifest whose parts may be absent, null or of another type than Kubernetes wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reconciler.model import Manifest
+
+
+def mapping(value: object) -> Manifest:
+    """Return a JSON object as it is, and anything else as an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: object) -> list[Manifest]:
+    """Return the JSON objects of a list, and nothing of anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def without_nulls(value: Any) -> Any:
+    """Copy JSON, sharing nothing, without the fields that are null: the API reads them as absent."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
