@@ -102,7 +102,10 @@ class Accelerators:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one node of a task asks for. `cpus` and `memory` are Kubernetes quantities (`"4"`, `"500m"`, `"16Gi"`)."""
+    """What one node of a task asks for. `cpus` and `memory` are Kubernetes quantities (`"4"`, `"500m"`, `"16Gi"`).
+
+    `image_by_context` has the image for each cluster where a task names several; `image` is None then.
+    """
 
     cpus: str
     memory: str
@@ -111,6 +114,16 @@ class Resources:
     image: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
     use_spot: bool = False
+    image_by_context: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """Something to mount at a path of the main container; `source` is a volume of a pod without its name."""
+
+    mount_path: str
+    source: Manifest
+    sub_path: str | None = None
 
 
 class OnChange(StrEnum):
@@ -153,6 +166,7 @@ class Task:
     max_recoveries: int
     timeout_seconds: int | None
     set_pod_resource_limits: float | None
+    volumes: tuple[Volume, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
 

@@ -32,6 +32,7 @@ KUBERNETES = "config.kubernetes."
 TABLES: dict[str, list[tuple[str, Fields]]] = {
     "task": [("", task_fields.TASK)],
     "resources": [("", task_fields.RESOURCES), ("job_recovery.", task_fields.JOB_RECOVERY)],
+    "volumes": [("", task_fields.VOLUME), ("config.", task_fields.VOLUME_CONFIG)],
     "config": [
         ("config.", task_fields.CONFIG),
         (KUBERNETES, task_fields.KUBERNETES),

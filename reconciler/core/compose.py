@@ -12,18 +12,16 @@ upstream's side effects are kept out: no argument changes, and the result shares
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from deepmerge import STRATEGY_END, Merger
 
 from reconciler.core.yaml import FieldPath, field_name
 from reconciler.model import Manifest, Problem, Severity
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    Layers = Sequence[tuple[str, Manifest]]
-    """Named layers, the lowest first: `global`, `context NAME`, `task`."""
+Layers = Sequence[tuple[str, Manifest]]
+"""Named layers, the lowest first: `global`, `context NAME`, `task`."""
 
 _ITEM_KEYS = {
     "containers": "name",
@@ -40,6 +38,9 @@ _ITEM_KEYS = {
     "topologySpreadConstraints": "topologyKey",
 }
 _REPLACED_LISTS = frozenset({"args", "command", "imagePullSecrets"})
+
+RENDERED = "rendered pod"
+"""What a task's own fields make of a pod: what all layers go onto."""
 
 
 class MergeConflict(ValueError):  # noqa: N818 - it names the situation, as the API's own reasons do
@@ -75,14 +76,14 @@ def compose_layers(
             merged = merge_pod_config(merged, content)
         except MergeConflict as conflict:
             below = layer_of(layers[:number], conflict.path)
-            problems.append(_problem(conflict, layer, layer_title(below), path, root))
+            problems.append(_problem(conflict, layer, below, path, root))
     if onto is None or problems:
         return merged, problems
     try:
         return merge_pod_config(onto, merged), problems
     except MergeConflict as conflict:
         layer, conflict = _culprit(layers, onto, conflict)
-        return merged, [_problem(conflict, layer, "the rendered pod", path, root)]
+        return merged, [_problem(conflict, layer, RENDERED, path, root)]
 
 
 def layer_of(layers: Layers, path: FieldPath) -> str:
@@ -101,11 +102,13 @@ def setting_name(layer: str, root: str, path: FieldPath) -> str:
 
 def layer_title(layer: str) -> str:
     """Name a layer for people, with its file where that is not the task's own."""
+    if layer == RENDERED:
+        return f"the {layer}"
     return "layer task" if layer == "task" else f"layer {layer} (.sky.yaml)"
 
 
 def _problem(conflict: MergeConflict, layer: str, below: str, path: str, root: str) -> Problem:
-    message = f"{layer_title(layer)} gives {conflict.given} where {below} has {conflict.met}"
+    message = f"{layer_title(layer)} gives {conflict.given} where {layer_title(below)} has {conflict.met}"
     advice = "take that null out" if conflict.met == "null" else "give the same type in both, or null to clear it"
     field = setting_name(layer, root, conflict.path)
     return Problem(Severity.ERROR, "pod-config-conflict", path, f"{message}: {advice}", field=field)

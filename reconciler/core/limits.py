@@ -59,7 +59,8 @@ def _images(task: Task, site: Site, specs: list[Manifest]) -> list[str]:
             for volume in objects(spec.get("volumes"))
             for source in objects([volume.get("image")])
         ]
-    return [task.resources.image or site.default_image, *(image for image in found if isinstance(image, str))]
+    asked = [*task.resources.image_by_context.values()] or [task.resources.image or site.default_image]
+    return [*asked, *(image for image in found if isinstance(image, str))]
 
 
 def _namespaces(task: Task, site: Site) -> list[str]:

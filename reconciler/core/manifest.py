@@ -19,6 +19,9 @@ def objects(value: object) -> list[Manifest]:
 
 def without_nulls(value: Any) -> Any:
     """Copy JSON, sharing nothing, without the fields that are null: the API reads them as absent."""
-    if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
-    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+    kind = type(value)
+    if kind is dict:
+        return {
+            key: item if type(item) is str else without_nulls(item) for key, item in value.items() if item is not None
+        }
+    return [without_nulls(item) for item in value] if kind is list else value

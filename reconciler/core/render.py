@@ -13,15 +13,18 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any
 
-from reconciler.core.compose import compose_layers
+from reconciler.core.compose import RENDERED, Layers, compose_layers
 from reconciler.core.encoding import job_form
+from reconciler.core.manifest import without_nulls
 from reconciler.core.pod import gpu_nodes
 from reconciler.core.pod.merged_pod import check_merged_pod
 from reconciler.core.pod.pod_layers import check_layers, custom_metadata_layers, pod_config_layers
-from reconciler.core.pod.rendered_pod import rendered_pod, variables
+from reconciler.core.pod.rendered_pod import NO_CONTEXT, rendered_pod, task_setting, variables
+from reconciler.core.pod.sidecars import with_native_sidecars
 from reconciler.core.pod.supervisor import FAILURES_ANNOTATION, FAILURES_VARIABLE, GRACE_VARIABLE
+from reconciler.core.provenance import Origins, mark, mark_layers
+from reconciler.core.schema.fields import listed
 from reconciler.model import (
     ANNOTATION_PREFIX,
     COMMIT,
@@ -63,27 +66,34 @@ def render_job(task: Task, site: Site, run: RunIdentity) -> tuple[Manifest | Non
     """Return the Job of a run, or None with all that stops it. Warnings come with a Job too."""
     if task.num_nodes > 1:
         return None, [_needs_jobset(task)]
-    layers, metadata_layers = (
-        pod_config_layers(task, site, run.context),
-        custom_metadata_layers(task, site, run.context),
-    )
-    rendered = rendered_pod(task, site)
-    own = variables(task, site, _name(task, run), f"sky-managed-{run.owner}_{task.name}_{run.number}-0")
-    pod, problems = compose_layers(layers, task.path, onto=rendered)
+    inputs = _inputs(task, site, run)
+    merged, problems = compose_layers(inputs.layers, task.path, onto=inputs.rendered)
     nothing: Manifest = {"labels": {}, "annotations": {}}
-    custom, of_metadata = compose_layers(metadata_layers, task.path, root="custom_metadata", onto=nothing)
-    if not problems:
-        problems = check_merged_pod(_without_nulls(pod), rendered, layers, task.path)
-    names = [variable["name"] for variable in own]
-    problems += [*of_metadata, *check_layers(layers, metadata_layers, names, task.path), *_check_gpus(task)]
+    custom, of_metadata = compose_layers(inputs.metadata_layers, task.path, root="custom_metadata", onto=nothing)
+    pod = without_nulls(merged)
+    if not problems and any(content for _, content in inputs.layers):
+        problems = check_merged_pod(pod, inputs.rendered, Origins(inputs.layers, inputs.rendered), task.path)
+    names = [variable["name"] for variable in inputs.variables]
+    problems += [*of_metadata, *check_layers(inputs.layers, inputs.metadata_layers, names, task.path)]
+    problems += [*_check_gpus(task), *_check_image(task, run.context)]
     if any(problem.severity is Severity.ERROR for problem in problems):
         return None, problems
-    priority_class = priority_class_of(task, site, run.context)
-    template = {
-        "metadata": _pod_metadata(task, run, pod, custom, priority_class),
-        "spec": _pod_spec(task, pod["spec"], own, priority_class),
-    }
+    custom = without_nulls(custom)
+    template = _template(task, site, run, merged=merged, pod=pod, custom=custom)
     return _job(task, site, run, template, custom), problems
+
+
+def explain_template(task: Task, site: Site, run: RunIdentity) -> Manifest:
+    """Return the pod template of a task that renders, with scalars that are marked by the layer that has set them.
+
+    Those without a mark are the run's own.
+    """
+    inputs = _inputs(task, site, run)
+    rendered = mark(inputs.rendered, RENDERED, task_setting)
+    merged, _ = compose_layers(mark_layers(inputs.layers, "pod_config"), task.path, onto=rendered)
+    of_metadata = mark_layers(inputs.metadata_layers, "custom_metadata")
+    custom, _ = compose_layers(of_metadata, task.path, root="custom_metadata", onto={"labels": {}, "annotations": {}})
+    return _template(task, site, run, merged=merged, pod=without_nulls(merged), custom=without_nulls(custom))
 
 
 def namespace_of(task: Task, site: Site, context: str, default: str | None) -> str:
@@ -114,39 +124,62 @@ def _needs_jobset(task: Task) -> Problem:
     return Problem(Severity.ERROR, "needs-jobset", task.path, message, field="num_nodes")
 
 
-def _pod_metadata(
-    task: Task, run: RunIdentity, pod: Manifest, custom: Manifest, priority_class: str | None
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    layers: Layers
+    metadata_layers: Layers
+    rendered: Manifest
+    variables: list[Manifest]
+
+
+def _inputs(task: Task, site: Site, run: RunIdentity) -> _Inputs:
+    return _Inputs(
+        pod_config_layers(task, site, run.context),
+        custom_metadata_layers(task, site, run.context),
+        rendered_pod(task, site, run.context),
+        _variables(task, site, run),
+    )
+
+
+def _variables(task: Task, site: Site, run: RunIdentity) -> list[Manifest]:
+    return variables(task, site, _name(task, run), f"sky-managed-{run.owner}_{task.name}_{run.number}-0")
+
+
+def _template(  # noqa: PLR0913 - by name
+    task: Task, site: Site, run: RunIdentity, *, merged: Manifest, pod: Manifest, custom: Manifest
 ) -> Manifest:
-    of_pod, custom = _without_nulls(pod.get("metadata") or {}), _without_nulls(custom)
+    """Put what is the run's own over the merged pod; `pod` and `custom` are without nulls, and are used up."""
+    of_pod = pod.get("metadata", {})
     labels, annotations = (of_pod.get(kind, {}) | custom.get(kind, {}) for kind in ("labels", "annotations"))
-    if priority_class is not None:
-        annotations[PRIORITY_CLASS_ANNOTATION] = priority_class
-    return {"labels": labels | _own_labels(task, run), "annotations": annotations}
+    spec = _pod_spec(task, merged["spec"], pod["spec"], _variables(task, site, run))
+    if "priorityClassName" in spec:
+        annotations[PRIORITY_CLASS_ANNOTATION] = spec["priorityClassName"]
+    return {"metadata": {"labels": labels | _own_labels(task, run), "annotations": annotations}, "spec": spec}
 
 
-def _pod_spec(task: Task, merged: Manifest, own: list[Manifest], priority_class: str | None) -> Manifest:
-    """Put what is the run's own over the merged spec."""
-    spec: Manifest = _without_nulls(merged)
+def _pod_spec(task: Task, merged: Manifest, spec: Manifest, own: list[Manifest]) -> Manifest:
+    """Put what is the run's own over the merged spec; what `merged` has as null is said on purpose."""
     grace = {"name": GRACE_VARIABLE, "value": str(spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE))}
     count = {"fieldRef": {"fieldPath": f"metadata.annotations['{FAILURES_ANNOTATION}']"}}
     own = [*own, grace, {"name": FAILURES_VARIABLE, "valueFrom": count}]
     names = {variable["name"] for variable in own}
     for container in spec["containers"]:
         if container["name"] == MAIN_CONTAINER:
-            others = [variable for variable in container.get("env", []) if variable.get("name") not in names]
+            others = [variable for variable in container.get("env", []) if variable["name"] not in names]
             container["env"] = [*others, *own]
     if not merged.keys() & {"automountServiceAccountToken", "serviceAccountName", "serviceAccount"}:
         spec["automountServiceAccountToken"] = False
-    spec.pop("priorityClassName", None)
-    if priority_class is not None:
-        spec["priorityClassName"] = priority_class
+    for empty in ("priorityClassName", "runtimeClassName"):  # both are cleared by "", as in SkyPilot
+        if not spec.get(empty, True):
+            del spec[empty]
+    if task.priority_class is not None and spec.get("priorityClassName") != task.priority_class:
+        spec["priorityClassName"] = task.priority_class
     if task.resources.accelerators and not gpu_nodes.opted_out(merged):
-        spec = _without_nulls(gpu_nodes.require_models(spec, gpu_nodes.of_one_maker(task.resources.accelerators.names)))
-    return spec
+        spec = gpu_nodes.require_models(spec, gpu_nodes.of_one_maker(task.resources.accelerators.names))
+    return with_native_sidecars(spec)
 
 
 def _job(task: Task, site: Site, run: RunIdentity, template: Manifest, custom: Manifest) -> Manifest:
-    custom = _without_nulls(custom)
     form = job_form(
         max_restarts_on_errors=task.max_restarts_on_errors,
         max_recoveries=task.max_recoveries,
@@ -226,11 +259,9 @@ def _check_gpus(task: Task) -> list[Problem]:
     ]
 
 
-def _without_nulls(value: Any) -> Any:
-    """Copy JSON, sharing nothing, without the fields that are null: the API reads them as absent."""
-    kind = type(value)
-    if kind is dict:
-        return {
-            key: item if type(item) is str else _without_nulls(item) for key, item in value.items() if item is not None
-        }
-    return [_without_nulls(item) for item in value] if kind is list else value
+def _check_image(task: Task, context: str) -> list[Problem]:
+    images = task.resources.image_by_context
+    if not images or context in (*images, NO_CONTEXT):
+        return []
+    message = f"image_id names no image for the context {context}; it has {listed(list(images))}"
+    return [Problem(Severity.ERROR, "no-image", task.path, message, field="resources.image_id")]

@@ -15,6 +15,7 @@ from reconciler.core.schema.resources import Request, read_resources
 from reconciler.core.schema.task_config import read_task_config
 from reconciler.core.schema.task_fields import TASK
 from reconciler.core.schema.task_hash import task_hash
+from reconciler.core.schema.volumes import read_volumes
 from reconciler.core.yaml import MarkedDocument, field_name, parse_documents
 from reconciler.model import Manifest, Problem, Severity, Task, TaskFile
 
@@ -103,6 +104,7 @@ def _task(reader: Reader, path: str, name: str | None, value: dict[str, Any]) ->
     secrets = read_secrets(reader, ("secrets",), fields.get("secrets", {}), env)
     request = read_resources(reader, ("resources",), fields.get("resources", {}))
     config = read_task_config(reader, ("config",), fields.get("config", {}))
+    volumes = read_volumes(reader, ("volumes",), fields.get("volumes", {}), env)
     setup, run = _scripts(reader, value)
     num_nodes = _num_nodes(reader, fields)
     priority_class = _priority_class(reader, request, config.pod_config)
@@ -132,6 +134,7 @@ def _task(reader: Reader, path: str, name: str | None, value: dict[str, Any]) ->
         max_recoveries=config.controls.max_recoveries,
         timeout_seconds=config.controls.timeout_seconds,
         set_pod_resource_limits=config.limits_factor,
+        volumes=volumes,
         warnings=reader.problems,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reconciler.core.pod.rendered_pod import NO_CONTEXT
 from reconciler.core.render import RunIdentity, namespace_of, render_job
 from reconciler.engine.declare import locate
 from reconciler.engine.options import Options
@@ -10,8 +11,6 @@ from reconciler.errors import UsageError
 from reconciler.model import Manifest, Problem, Severity
 from reconciler.source.repository import Repository
 from reconciler.source.revision import read_revision
-
-OFFLINE_CONTEXT = "offline"
 
 
 def render(
@@ -24,7 +23,7 @@ def render(
     UsageError when no file declares the job.
     """
     revision = read_revision(repository, options.ref)
-    source = parse_source(read_git(repository, revision, options, context or OFFLINE_CONTEXT))
+    source = parse_source(read_git(repository, revision, options, context or NO_CONTEXT))
     files, _ = resolve_files(source, ())
     if job not in files:
         raise UsageError(f"no file under jobs/ declares a job {job!r}; there are: {', '.join(sorted(files)) or 'none'}")
@@ -33,7 +32,7 @@ def render(
         return [], list(files[job].problems)
     document = source.documents.get(job)
     last = document["run"]["number"] if document and document["run"] else 0
-    where = task.context or context or OFFLINE_CONTEXT
+    where = task.context or context or NO_CONTEXT
     identity = RunIdentity(
         number=last + 1,
         owner=source.owner,

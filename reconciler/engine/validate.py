@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from reconciler.core.names import resolve_names
+from reconciler.core.pod.rendered_pod import NO_CONTEXT
 from reconciler.core.render import RunIdentity, priority_class_of, render_job
 from reconciler.core.schema.fields import listed
 from reconciler.engine.declare import Declared, class_missing, declare, locate
@@ -15,7 +16,7 @@ from reconciler.model import Problem, Severity, Task
 from reconciler.source.repository import Repository
 from reconciler.source.revision import FOLDERS, SETTINGS, read_revision, worktree_files
 
-UNKNOWN = RunIdentity(number=1, owner="unknown", commit="0" * 40, context="unknown", namespace="default")
+UNKNOWN = RunIdentity(number=1, owner="unknown", commit="0" * 40, context=NO_CONTEXT, namespace="default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,11 @@ def _files(repository: Repository, ref: str | None) -> tuple[dict[str, bytes], t
 
 def _unrenderable(declared: Declared, tasks: Iterable[Task]) -> list[Problem]:
     """Render each task as a pass would: the layers of pod_config may not fit together."""
-    return [p for task in tasks for p in render_job(task, declared.site, UNKNOWN)[1]]
+    return [p for task in tasks for p in render_job(task, declared.site, _run_of(task))[1]]
+
+
+def _run_of(task: Task) -> RunIdentity:
+    return replace(UNKNOWN, context=task.context or NO_CONTEXT)
 
 
 def _unknown_classes(declared: Declared, tasks: Iterable[Task]) -> list[Problem]:
@@ -89,6 +94,5 @@ def _unknown_classes(declared: Declared, tasks: Iterable[Task]) -> list[Problem]
     return [
         class_missing(task, name, Severity.WARNING, "not in priorities/, and offline nobody knows the cluster's")
         for task in tasks
-        if (name := priority_class_of(task, declared.site, task.context or UNKNOWN.context))
-        and name not in declared_names
+        if (name := priority_class_of(task, declared.site, task.context or NO_CONTEXT)) and name not in declared_names
     ]

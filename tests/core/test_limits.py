@@ -41,7 +41,7 @@ JOBS = "kubernetes: {namespace: jobs}"
             "resources: {accelerators: H100:8}\n" + pod("{containers: [{resources: {limits: {nvidia.com/gpu: 8}}}]}"),
             JOBS,
         ),
-        (pod("{containers: [{name: s, image: ok/s, resources: {limits: {cpu: 64, memory: x}}}]}"), JOBS),
+        (pod("{containers: [{name: s, image: ok/s, resources: {limits: {cpu: 64, memory: 1Gi}}}]}"), JOBS),
         ("resources: {infra: k8s/a}", "kubernetes: {namespace: jobs, context_configs: {b: {namespace: x}}}"),
     ],
 )

@@ -452,7 +452,7 @@ ENV = {"name": "A", "value": "1"}
             {},
             {"containers": [{"command": ["sleep"]}]},
             "unsupported-field",
-            POD + "spec.containers",
+            POD + "spec.containers[0].command",
             "layer task: what starts in the container main watches over the job; write setup and run",
             id="another command",
         ),
@@ -468,7 +468,7 @@ ENV = {"name": "A", "value": "1"}
             {},
             {"containers": [{"restartPolicy": "Always"}]},
             "unsupported-field",
-            POD + "spec.containers",
+            POD + "spec.containers[0].restartPolicy",
             "layer task: a container main that restarts in place would not be counted; leave restartPolicy out",
             id="a container that restarts in place",
         ),
@@ -476,7 +476,7 @@ ENV = {"name": "A", "value": "1"}
             {},
             {"containers": [{"terminationMessagePath": "/tmp/log"}]},
             "unsupported-field",
-            POD + "spec.containers",
+            POD + "spec.containers[0].terminationMessagePath",
             "layer task: /dev/termination-log is where the job's phase is written; leave terminationMessagePath out",
             id="another termination log",
         ),
@@ -500,23 +500,23 @@ ENV = {"name": "A", "value": "1"}
             {},
             {"containers": [{"name": "Main", "resources": {}}]},
             "no-image",
-            POD + "spec.containers",
+            POD + "spec.containers[0]",
             "layer task: container 'Main' has no image; to change the job's own, leave its name out or write main",
             id="a container that nobody meant as a sidecar",
         ),
         pytest.param(
             {"initContainers": [{"name": "i", "image": "i"}]},
             {"initContainers": [{"image": "x"}]},
-            "no-name",
-            POD + "spec.initContainers",
-            "layer task: a container has no name",
+            "missing-value",
+            POD + "spec.initContainers[0].name",
+            "layer task: spec.initContainers[1].name is missing",
             id="an init container without a name",
         ),
         pytest.param(
             {"volumes": [{"name": "d", "emptyDir": {}}]},
             {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]},
             "two-sources",
-            POD + "spec.volumes",
+            POD + "spec.volumes[0]",
             "layer task: volume 'd' has 2 sources after the merge (emptyDir, persistentVolumeClaim): "
             "set the one from below to null",
             id="a volume of two kinds",
@@ -525,7 +525,7 @@ ENV = {"name": "A", "value": "1"}
             {"containers": [{"env": [ENV]}]},
             {"containers": [{"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}]},
             "two-sources",
-            POD + "spec.containers",
+            POD + "spec.containers[0].env[0]",
             "layer task: variable 'A' of container 'main' has a value and a valueFrom after the merge: "
             "set the one from below to null",
             id="a variable with two sources",
@@ -534,7 +534,7 @@ ENV = {"name": "A", "value": "1"}
             {"containers": [{"ports": [{"name": "x", "containerPort": 53}]}]},
             {"containers": [{"ports": [{"name": "x", "containerPort": 54}]}]},
             "duplicate-name",
-            POD + "spec.containers",
+            POD + "spec.containers[0].ports",
             "layer task: container 'main' has 2 ports named 'x'",
             id="two ports of one name",
         ),
@@ -542,7 +542,7 @@ ENV = {"name": "A", "value": "1"}
             {"containers": [{"volumeMounts": [{"name": "data", "mountPath": "/data"}]}]},
             {},
             "no-volume",
-            "kubernetes.pod_config.spec.containers",
+            "kubernetes.pod_config.spec.containers[0].volumeMounts[0]",
             "layer global (.sky.yaml): container 'main' mounts the volume 'data', which spec.volumes doesn't have",
             id="a mount of nothing",
         ),
@@ -551,17 +551,24 @@ ENV = {"name": "A", "value": "1"}
             {"nodeSelector": {"gpu": True}},
             "wrong-type",
             POD + "spec.nodeSelector.gpu",
-            "layer task: the value of nodeSelector 'gpu' must be text: quote it",
+            "layer task: spec.nodeSelector.gpu must be text, not true or false: write it in quotes",
             id="a nodeSelector that is no text",
         ),
         pytest.param(
-            {},
-            {"containers": [{"name": "logs", "image": "fluentd"}]},
-            "sidecar",
-            POD + "spec.containers",
-            "layer task: the job ends when container 'logs' has ended too; a helper that runs for ever belongs under "
-            "initContainers, with restartPolicy: Always",
-            id="a sidecar that may never end",
+            {"initContainers": [{"name": "a", "image": "a"}]},
+            {"containers": [{"name": "a", "image": "b"}]},
+            "duplicate-name",
+            "kubernetes.pod_config.spec.initContainers[0].name",
+            "layer global (.sky.yaml): two containers of the pod are called 'a'",
+            id="two containers of one name",
+        ),
+        pytest.param(
+            {"containers": [{"name": "proxy", "image": "p"}]},
+            {"containers": [{"name": "proxy", "ports": [{"name": "http"}]}]},
+            "missing-value",
+            POD + "spec.containers[0].ports[0].containerPort",
+            "layer task: spec.containers[1].ports[0].containerPort is missing",
+            id="a port without its number, in the layer's own numbering",
         ),
         pytest.param(
             {},
@@ -602,8 +609,81 @@ def test_a_source_that_is_set_to_null_makes_room_for_another() -> None:
 def test_variables_that_a_sidecar_has_twice() -> None:
     sidecar = {"name": "side", "image": "s", "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}
 
-    _, problem = problems_of(with_config(PLAIN, containers=[sidecar]))
+    (problem,) = problems_of(with_config(PLAIN, containers=[sidecar]))
     assert problem.message == "layer task: container 'side' has variable 'A' 2 times; the last one counts"
+
+
+def test_other_containers_end_with_the_job_unless_they_are_to_run_to_their_end() -> None:
+    """Native sidecars, behind the init containers and in order; else a proxy would keep the job running for ever."""
+    init, proxy, logs, upload = ({"name": name, "image": name} for name in ("init", "proxy", "logs", "upload"))
+    containers = [proxy, upload | {"restartPolicy": "Never"}, logs | {"restartPolicy": "Always"}]
+    spec = spec_of(rendered(with_config(PLAIN, initContainers=[init], containers=containers)))
+
+    always = {"restartPolicy": "Always"}
+    assert [container["name"] for container in spec["containers"]] == ["main", "upload"]
+    assert spec["containers"][1] == upload
+    assert spec["initContainers"] == [init, proxy | always, logs | always]
+
+
+@pytest.mark.parametrize("name", ["runtimeClassName", "priorityClassName"])
+def test_an_empty_class_is_none(name: str) -> None:
+    """SkyPilot's way to switch off what a lower layer has set."""
+    job = rendered(with_config(PLAIN, **{name: ""}), Site(pod_config={"spec": {name: "nvidia"}}))
+
+    assert name not in spec_of(job)
+
+
+def test_volumes() -> None:
+    """One volume for each source, in the order of the file, mounted where the keys say."""
+    text = """
+run: x
+envs: {SET: imagenet}
+volumes:
+  /data: team-data
+  /labels: {name: team-data, sub_path: "${SET}/labels"}
+  /scratch/$SET: {size: 100GB, labels: {a: b}, config: {storage_class_name: fast, access_mode: ReadWriteMany}}
+"""
+    spec = spec_of(rendered(task_of(text)))
+
+    claim = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "resources": {"requests": {"storage": "100Gi"}},
+            "storageClassName": "fast",
+        },
+    }
+    assert spec["volumes"][1:] == [
+        {"name": "volume-0", "persistentVolumeClaim": {"claimName": "team-data"}},
+        {"name": "volume-1", "ephemeral": {"volumeClaimTemplate": claim}},
+    ]
+    assert spec["containers"][0]["volumeMounts"][1:] == [
+        {"name": "volume-0", "mountPath": "/data"},
+        {"name": "volume-0", "mountPath": "/labels", "subPath": "imagenet/labels"},
+        {"name": "volume-1", "mountPath": "/scratch/imagenet"},
+    ]
+
+
+IMAGES = "run: x\nresources: {image_id: {east: 'docker:a:1', k8s/west: b:2}%s}\n"
+
+
+@pytest.mark.parametrize(
+    ("infra", "context", "image"),
+    [
+        pytest.param("", "east", "a:1", id="of the cluster"),
+        pytest.param("", "west", "b:2", id="of another cluster"),
+        pytest.param(", infra: k8s/west", "east", "b:2", id="of the task's own context"),
+        pytest.param("", "", "a:1", id="the first, where no cluster is known"),
+        pytest.param("", "north", None, id="none"),
+    ],
+)
+def test_images_by_context(infra: str, context: str, image: str | None) -> None:
+    job, problems = render_job(task_of(IMAGES % infra), Site(), dataclasses.replace(RUN, context=context))
+
+    assert (main_of(job)["image"] if job else None) == image
+    assert [problem.message for problem in problems] == (
+        [] if image else ["image_id names no image for the context north; it has east, west"]
+    )
 
 
 def test_a_container_without_a_name_may_patch_a_sidecar() -> None:

@@ -57,7 +57,7 @@ TASK = [
     ("env-and-secret", "run: x\nenvs: {A: 1}\nsecrets: {A: }", "conflict", 3, "secrets.A", "in line 2, in envs too"),
     ("wd", "run: x\nworkdir: .", "unsupported-field", 2, "workdir", "bake it into the image, or git clone"),
     ("mounts", "run: x\nfile_mounts: {/a: b}", "unsupported-field", 2, "file_mounts", "fetch them in setup"),
-    ("volumes", "run: x\nvolumes: {/a: b}", "unsupported-field", 2, "volumes", "PersistentVolumeClaim"),
+    ("volumes", "run: x\nvolumes: {/a: B}", "invalid-value", 2, "volumes['/a']", "PersistentVolumeClaim"),
     (
         "experimental",
         "run: x\nexperimental:\n  config_overrides: {}",
@@ -100,7 +100,7 @@ RESOURCES = [
     ("ami", "{image_id: ami-0a1b}", "invalid-value", ".image_id", "no container"),
     ("sky", "{image_id: 'skypilot:gpu'}", "invalid-value", ".image_id", "no c"),
     ("image", "{image_id: 'a b'}", "invalid-value", ".image_id", "'a b'"),
-    ("image-map", "{image_id: {us-east-1: ami-1}}", "unsupported-field", ".image_id", "images by region"),
+    ("image-map", "{image_id: {us-east-1: ami-1}}", "invalid-value", ".image_id.us-east-1", "'ami-1'"),
     ("label", "{labels: {a: 1}}", "wrong-type", ".labels.a", "labels are text"),
     ("label-text", "{labels: {a: b c}}", "invalid-value", ".labels.a", "'b c'"),
     ("key", "{labels: {-: b}}", "invalid-value", ".labels['-']", "a key of"),

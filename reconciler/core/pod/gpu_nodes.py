@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from reconciler.core.manifest import without_nulls
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -126,9 +128,9 @@ def require_models(spec: Manifest, names: Sequence[str]) -> Manifest:
     """
     affinity = spec["affinity"]
     required = affinity["nodeAffinity"][_REQUIRED]
-    ours = node_selector_terms(names)
-    joined = [_joined(theirs, our) for theirs in required["nodeSelectorTerms"] for our in ours]
-    of_node = affinity["nodeAffinity"] | {_REQUIRED: required | {"nodeSelectorTerms": joined or ours}}
+    terms = [_joined(theirs, ours) for theirs in required["nodeSelectorTerms"] for ours in node_selector_terms(names)]
+    terms = terms or node_selector_terms(names)
+    of_node = affinity["nodeAffinity"] | {_REQUIRED: required | {"nodeSelectorTerms": terms}}
     return spec | {"affinity": affinity | {"nodeAffinity": of_node}}
 
 
@@ -150,10 +152,8 @@ def node_selector_terms(names: Sequence[str]) -> list[Manifest]:
     ]
 
 
-def _joined(theirs: Any, ours: Manifest) -> Any:
-    """Join two terms; what is no term is left for the API to refuse."""
-    if not isinstance(theirs, dict) or not isinstance(theirs.get("matchExpressions", []), list):
-        return theirs
+def _joined(theirs: Manifest, ours: Manifest) -> Manifest:
+    theirs = without_nulls(theirs)  # a copy: each of theirs is in several terms
     return theirs | {"matchExpressions": [*ours["matchExpressions"], *theirs.get("matchExpressions", [])]}
 
 

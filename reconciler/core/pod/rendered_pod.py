@@ -7,38 +7,56 @@ SkyPilot asks for GB. The image's own working directory and user stay.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 from reconciler.core.pod import gpu_nodes
 from reconciler.core.pod.supervisor import container_command, literal
 from reconciler.core.quantity import format_quantity, parse_quantity
-from reconciler.model import MAIN_CONTAINER, Manifest, Resources, Site, Task
+from reconciler.core.yaml import FieldPath, field_name
+from reconciler.model import MAIN_CONTAINER, Manifest, Resources, Site, Task, Volume
+
+NO_CONTEXT = ""
+"""Stands for the cluster where none is known: nothing that depends on it can be judged."""
 
 _CPU_STEP = Fraction(1, 1000)
 _MEMORY_STEP = Fraction(2) ** 20
+_MAIN: FieldPath = ("spec", "containers", 0)
+_SETTINGS: dict[FieldPath, str] = {
+    ("metadata", "labels"): "resources.labels",
+    (*_MAIN, "image"): "resources.image_id",
+    (*_MAIN, "args"): "run",
+    (*_MAIN, "volumeMounts"): "volumes",
+    ("spec", "volumes"): "volumes",
+    ("spec", "tolerations"): "resources.accelerators",
+    ("spec", "affinity"): "resources.accelerators",
+}
+_SIZES: tuple[FieldPath, ...] = ((*_MAIN, "resources", "requests"), (*_MAIN, "resources", "limits"))
+_SIZE_SETTINGS = {"cpu": "cpus", "memory": "memory", "ephemeral-storage": "disk_size"}
 
 
-def rendered_pod(task: Task, site: Site) -> Manifest:
-    """Return metadata and spec of the pod.
+def rendered_pod(task: Task, site: Site, context: str) -> Manifest:
+    """Return metadata and spec of the pod for a cluster.
 
     Variables and GPU models come after the merge, since they win; their empty lists let the merge check the types.
     """
     command, args = container_command(task.setup, task.run, task.timeout_seconds)
     factor = site.set_pod_resource_limits if task.set_pod_resource_limits is None else task.set_pod_resource_limits
+    volumes, mounts = _volumes(task.volumes)
     main = {
         "name": MAIN_CONTAINER,
-        "image": task.resources.image or site.default_image,
+        "image": _image(task.resources, context) or site.default_image,
         "command": command,
         "args": args,
         "env": [],
         "resources": _resources(task.resources, factor),
         "terminationMessagePolicy": "File",
-        "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}],  # noqa: S108 - the pod's own
+        "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}, *mounts],  # noqa: S108 - the pod's own
     }
     spec: Manifest = {
         "restartPolicy": "Never",
         "containers": [main],
-        "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}],
+        "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}, *volumes],
     }
     if gpus := task.resources.accelerators:
         toleration = {"key": gpu_nodes.resource_name(gpus.names[0]), "operator": "Exists", "effect": "NoSchedule"}
@@ -73,6 +91,35 @@ def variables(task: Task, site: Site, run_name: str, task_id: str) -> list[Manif
     for name, key in task.secrets.items():
         entries.append({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": False}}})
     return list({entry["name"]: entry for entry in entries}.values())
+
+
+def task_setting(path: FieldPath) -> str:
+    """Name the field of a task that makes a field of the rendered pod; empty for what is so in every pod."""
+    field = next((field for begin, field in _SETTINGS.items() if path[: len(begin)] == begin), "")
+    if field == "resources.labels":
+        return field_name(("resources", "labels", *path[2:]))
+    if path[:-1] in _SIZES:
+        return f"resources.{_SIZE_SETTINGS.get(str(path[-1]), 'accelerators')}"
+    return field
+
+
+def _image(resources: Resources, context: str) -> str | None:
+    images = resources.image_by_context
+    if images and context == NO_CONTEXT:
+        return next(iter(images.values()))
+    return images.get(context, resources.image)
+
+
+def _volumes(mounted: Sequence[Volume]) -> tuple[list[Manifest], list[Manifest]]:
+    """Return the volumes of a pod, each source once, and where they are mounted."""
+    sources: list[Manifest] = []
+    mounts = []
+    for volume in mounted:
+        if volume.source not in sources:
+            sources.append(volume.source)
+        mount = {"name": f"volume-{sources.index(volume.source)}", "mountPath": volume.mount_path}
+        mounts.append(mount | ({"subPath": volume.sub_path} if volume.sub_path else {}))
+    return [{"name": f"volume-{number}"} | source for number, source in enumerate(sources)], mounts
 
 
 def _resources(resources: Resources, limits_factor: float | None) -> Manifest:

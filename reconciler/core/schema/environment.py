@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from reconciler.core.yaml import FieldPath
 
 _REFERENCE = "secrets:"
+_REGISTRY = ("SKYPILOT_DOCKER_USERNAME", "SKYPILOT_DOCKER_PASSWORD", "SKYPILOT_DOCKER_SERVER")
 
 
 def read_envs(reader: Reader, path: FieldPath, envs: dict[str, Any]) -> dict[str, str]:
@@ -76,6 +77,14 @@ def _env(reader: Reader, place: FieldPath, value: Any) -> str:
 
 def _is_variable(reader: Reader, place: FieldPath, name: str) -> bool:
     """Check a name; of `NAME=value` in a wrong place only the name is shown."""
+    if name in _REGISTRY:
+        message = (
+            f"{field_name(place)} can't be used here: the kubelet pulls the image, not the job; make a Secret by "
+            "kubectl create secret docker-registry, and name it in imagePullSecrets of "
+            "config.kubernetes.pod_config.spec"
+        )
+        reader.error(place, "unsupported-field", message)
+        return False
     if is_variable(name):
         return True
     message = f"{shown(name.partition('=')[0])} can't name a variable: use letters, digits and _, and no digit first"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from reconciler.core.schema.fields import Fields, Shape, refused, shown, taken
 from reconciler.core.schema.metadata import check_metadata
 from reconciler.core.schema.name_rules import is_dns_subdomain
+from reconciler.core.schema.pod_schema import check_part
 from reconciler.core.yaml import field_name
 from reconciler.model import MAIN_CONTAINER
 
@@ -46,7 +47,11 @@ def check_pod_config(reader: Reader, path: FieldPath, pod_config: dict[str, Any]
     """Note what stops a layer. Null stays legal where it clears what a lower layer says."""
     parts = reader.section(path, pod_config, POD_CONFIG)
     check_metadata(reader, (*path, "metadata"), parts.get("metadata", {}), METADATA)
-    _check_spec(reader, (*path, "spec"), parts.get("spec", {}))
+    if spec := parts.get("spec"):
+        for fault in check_part({"spec": spec}):
+            place = (*path, *fault.path)
+            reader.error(place, fault.code, f"{field_name(place)} {fault.text}")
+        _check_spec(reader, (*path, "spec"), spec)
 
 
 def check_priority_class(reader: Reader, path: FieldPath, name: str) -> bool:
@@ -77,17 +82,15 @@ def _check_spec(reader: Reader, path: FieldPath, spec: dict[str, Any]) -> None:
         message = f"{field_name(place)} must be Never: the Job starts a new pod where one is needed; leave it out"
         reader.error(place, "unsupported-field", message)
     name = spec.get("priorityClassName")
-    if name is not None and reader.has_shape((*path, "priorityClassName"), name, Shape.TEXT):
+    if isinstance(name, str) and name:
         check_priority_class(reader, (*path, "priorityClassName"), name)
     containers = spec.get("containers")
-    if containers is not None and reader.has_shape((*path, "containers"), containers, Shape.LIST):
-        for index, container in enumerate(containers):
+    for index, container in enumerate(containers if isinstance(containers, list) else ()):
+        if isinstance(container, dict):
             _check_container(reader, (*path, "containers", index), container)
 
 
-def _check_container(reader: Reader, path: FieldPath, container: Any) -> None:
-    if not reader.has_shape(path, container, Shape.MAPPING):
-        return
+def _check_container(reader: Reader, path: FieldPath, container: dict[str, Any]) -> None:
     name = container.get("name")
     if name is not None and not (isinstance(name, str) and name in MAIN_ALIASES):
         return

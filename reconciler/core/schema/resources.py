@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reconciler.core.encoding import PASSED_ON_AS_1
 from reconciler.core.schema.accelerators import read_accelerators
 from reconciler.core.schema.alternatives import Entries, choose
-from reconciler.core.schema.fields import Shape, shown
+from reconciler.core.schema.fields import Shape, listed, shown
 from reconciler.core.schema.infra import PLACE_FIELDS, parse_infra
 from reconciler.core.schema.metadata import read_labels
 from reconciler.core.schema.name_rules import is_image
@@ -50,9 +50,10 @@ def read_resources(reader: Reader, path: FieldPath, mapping: dict[str, Any]) -> 
     """Read `resources`. Where a problem is noted, the default stands in: the caller asks `reader.failed`."""
     entries = choose(reader, path, mapping)
     restarts, exit_codes = _job_recovery(reader, entries)
+    context = _context(reader, path, entries)
     return Request(
-        resources=_sizes(reader, entries, use_spot=mapping.get("use_spot") is True),
-        context=_context(reader, path, entries),
+        resources=_sizes(reader, entries, context, use_spot=mapping.get("use_spot") is True),
+        context=context,
         priority_class=_priority_class(reader, entries),
         priority_class_path=entries["priority_class"].path if "priority_class" in entries else path,
         max_restarts_on_errors=restarts,
@@ -60,7 +61,7 @@ def read_resources(reader: Reader, path: FieldPath, mapping: dict[str, Any]) -> 
     )
 
 
-def _sizes(reader: Reader, entries: Entries, *, use_spot: bool) -> Resources:
+def _sizes(reader: Reader, entries: Entries, context: str | None, *, use_spot: bool) -> Resources:
     gpus = read_accelerators(reader, *entries["accelerators"]) if "accelerators" in entries else None
     cpus = _parsed(reader, entries, "cpus", parse_cpus)
     if cpus is None:
@@ -69,13 +70,15 @@ def _sizes(reader: Reader, entries: Entries, *, use_spot: bool) -> Resources:
     if memory is None:
         memory = cpus * (_GIB_PER_CPU_WITH_GPU if gpus else _GIB_PER_CPU)
     disk = _parsed(reader, entries, "disk_size", lambda value: Decimal(parse_disk(value)))
+    image, images = _images(reader, entries, context)
     labels = entries.get("labels")
     return Resources(
         cpus=format_cpus(cpus),
         memory=format_memory(memory),
         accelerators=gpus.accelerators if gpus else None,
         disk=format_memory(disk) if disk else None,
-        image=_image(reader, entries),
+        image=image,
+        image_by_context=images,
         labels=read_labels(reader, labels.path, labels.value) if labels else {},
         use_spot=use_spot,
     )
@@ -105,17 +108,31 @@ def _context(reader: Reader, path: FieldPath, entries: Entries) -> str | None:
     return infra.context
 
 
-def _image(reader: Reader, entries: Entries) -> str | None:
+def _images(reader: Reader, entries: Entries, context: str | None) -> tuple[str | None, dict[str, str]]:
+    """Return the image, or the image for each context: SkyPilot calls a context a region."""
     if "image_id" not in entries:
-        return None
+        return None, {}
     path, value = entries["image_id"]
-    if isinstance(value, dict):
-        if list(value) != ["docker"] or not isinstance(value["docker"], str):
-            message = f"{field_name(path)}: images by region are for clouds; write one container image"
-            reader.error(path, "unsupported-field", message)
-            return None
-        value = value["docker"]
-    image: str = value.strip().removeprefix("docker:")
+    if isinstance(value, str):
+        return _image(reader, path, value), {}
+    images = {
+        key.partition("/")[2] or key: _image(reader, (*path, key), image)
+        for key, image in value.items()
+        if reader.has_shape((*path, key), image, Shape.TEXT)
+    }
+    if list(images) == ["docker"]:
+        return images["docker"], {}
+    if context is not None and context in images:
+        return images[context], {}
+    if context is not None or not images:
+        has = listed(list(images)) or "none"
+        message = f"{field_name(path)} names no image for the context {context or 'that it runs in'}; it has {has}"
+        reader.error(path, "no-image", message)
+    return None, images
+
+
+def _image(reader: Reader, path: FieldPath, value: str) -> str:
+    image = value.strip().removeprefix("docker:")
     if image.startswith(_CLOUD_IMAGES) or not is_image(image):
         message = f"{field_name(path)}: {shown(image)} is no container image: write such as docker:python:3.12"
         reader.error(path, "invalid-value", message)

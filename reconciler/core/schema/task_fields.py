@@ -30,9 +30,9 @@ TASK: Fields = {
         "copying files or mounting buckets is not supported; bake them into the image, fetch them in setup, "
         "or mount a volume by config.kubernetes.pod_config"
     ),
-    "volumes": refused(
-        "name the PersistentVolumeClaim in config.kubernetes.pod_config: spec.volumes, and volumeMounts of the "
-        "container main"
+    "volumes": taken(
+        "what to mount, by the path in the container: the name of a PersistentVolumeClaim, or one of the forms below",
+        MAPPING,
     ),
     "managed_secrets": refused(
         "they live in a SkyPilot server; write secrets: {NAME: null} and keep a Kubernetes Secret"
@@ -69,7 +69,11 @@ RESOURCES: Fields = {
     "accelerators": taken(
         "GPUs of a node: H100, H100:8 or {H100: 8}; several of one count are a choice", TEXT, MAPPING, LIST
     ),
-    "image_id": taken("the container image, with or without docker:", TEXT, MAPPING),
+    "image_id": taken(
+        "the container image, with or without docker:; or {context: image}, where clusters need different ones",
+        TEXT,
+        MAPPING,
+    ),
     "labels": taken("labels of the pods", MAPPING),
     "disk_size": taken("the disk of a node in GiB, asked for as ephemeral storage", INTEGER, TEXT),
     "priority_class": taken("the Kubernetes PriorityClass of the job", TEXT),
@@ -107,6 +111,24 @@ RESOURCES: Fields = {
 
 _NESTED = refused("alternatives can't be nested; write them in one list")
 ALTERNATIVE: Fields = {**RESOURCES, "any_of": _NESTED, "ordered": _NESTED}
+
+VOLUME: Fields = {
+    "name": taken("a PersistentVolumeClaim in the job's namespace", TEXT),
+    "sub_path": taken("a path within that volume", TEXT),
+    "size": taken("GiB of a new volume that is made for each pod and goes with it", INTEGER, TEXT),
+    "type": taken("k8s-pvc, the only kind that can be made with a pod", TEXT),
+    "labels": taken("labels of the new volume's claim", MAPPING),
+    "config": taken("how the new volume is made", MAPPING),
+    "host_path": refused("in SkyPilot it is for Slurm; write a hostPath volume in config.kubernetes.pod_config"),
+    "mode": refused("in SkyPilot it is for Slurm; write readOnly at a volumeMount in config.kubernetes.pod_config"),
+}
+VOLUME_CONFIG: Fields = {
+    "storage_class_name": taken("a StorageClass; default the cluster's", TEXT),
+    "access_mode": taken("ReadWriteOnce, the default, ReadWriteOncePod, ReadWriteMany or ReadOnlyMany", TEXT),
+    "namespace": refused("a volume is made in the job's namespace; leave it out"),
+    "host_path": refused("write a hostPath volume in config.kubernetes.pod_config"),
+    "cleanup_on_deletion": ignored("the volume goes with its pod"),
+}
 
 JOB_RECOVERY: Fields = {
     "strategy": ignored(
@@ -150,7 +172,7 @@ KUBERNETES: Fields = {
     "quota": refused("queues are not supported yet; leave it out, and order jobs by PriorityClass"),
     "dws": refused("flex-start nodes are not supported; ask for them by nodeSelector and annotations in pod_config"),
     "remote_identity": refused("write serviceAccountName in pod_config.spec"),
-    "enable_docker": refused("add a docker-in-docker container in pod_config.spec.containers"),
+    "enable_docker": refused("add a docker-in-docker container in pod_config.spec.containers; it ends with the job"),
     "context_configs": refused(
         "in a task there is one context; write pod_config here, or context_configs in .sky.yaml"
     ),

@@ -112,7 +112,7 @@ def test_a_node_affinity_of_the_user_does_not_make_the_model_optional(labels: di
 
 
 def test_what_else_stands_in_an_affinity_is_kept() -> None:
-    before = spec({"matchFields": [{"key": "metadata.name"}]}, "not a term")
+    before = spec({"matchFields": [{"key": "metadata.name"}]}, {"matchExpressions": [{"key": "a"}]})
     before["affinity"]["podAffinity"] = {"x": 1}
     before["affinity"]["nodeAffinity"]["preferred"] = []
 
@@ -121,7 +121,7 @@ def test_what_else_stands_in_an_affinity_is_kept() -> None:
     assert got["affinity"]["podAffinity"] == {"x": 1}
     assert got["affinity"]["nodeAffinity"]["preferred"] == []
     assert [term["matchFields"] for term in terms_of(got)[:2]] == [[{"key": "metadata.name"}]] * 2
-    assert terms_of(got)[2:] == ["not a term"] * 2
+    assert [term["matchExpressions"][1:] for term in terms_of(got)] == [[], [], [{"key": "a"}], [{"key": "a"}]]
 
 
 @pytest.mark.parametrize(
