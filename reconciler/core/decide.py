@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from reconciler.core.deletion import going
 from reconciler.model import (
     ANNOTATION_PREFIX,
     SITE_HASH,
@@ -25,7 +26,6 @@ from reconciler.model import (
 )
 
 _KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
-_GOING = "is being deleted; the next pass looks again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What holds for every job of a pass: the cluster it speaks to, the site's settings, and the flags."""
+    """What holds for every job of a pass: when it looked, the cluster it speaks to, the site's settings, the flags."""
 
     context: str
+    now: str
     site_hash: str = ""
     history_limit: int = 3
     recreate_lost: bool = False
@@ -116,7 +117,7 @@ def _settle(job: _Job, wanted: Wanted) -> list[Action]:
         why = f"{job.run_name(same.number)} is what its file asks for"
         return [_go_on(job, same, wanted), *(_end(job, run, why) for run in unfinished if run is not same)]
     if any(run.deleting for run in unfinished):
-        return [_hold(job, run, _GOING) for run in unfinished if run.deleting]
+        return [_going(job, run) for run in unfinished if run.deleting]
     return _start_once(job, wanted)
 
 
@@ -211,7 +212,12 @@ def _withhold(action: Action, held: str) -> Action:
 
 
 def _end(job: _Job, run: LiveRun, reason: str) -> Action:
-    return _hold(job, run, _GOING) if run.deleting else _on(Verb.CANCEL, job, run, reason)
+    return _going(job, run) if run.deleting else _on(Verb.CANCEL, job, run, reason)
+
+
+def _going(job: _Job, run: LiveRun) -> Action:
+    reason, stuck = going(run.manifest, job.options.now)
+    return replace(_hold(job, run, reason), needs_attention=stuck)
 
 
 def _hold(job: _Job, run: LiveRun, reason: str) -> Action:

@@ -10,30 +10,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.core.class_patch import class_patch, is_owned
+from reconciler.core.deletion import going
 from reconciler.model import OWNER_LABEL, Action, Manifest, PriorityClass, Verb
 
 _IMMUTABLE = ("value", "preemptionPolicy")
 
 
-def decide_priority_classes(
-    wanted: Sequence[PriorityClass], live: Sequence[Manifest], *, owner: str, used: frozenset[str], held: bool
+def decide_priority_classes(  # noqa: PLR0913 - beyond two by name only
+    wanted: Sequence[PriorityClass], live: Sequence[Manifest], *, owner: str, used: frozenset[str], held: bool, now: str
 ) -> list[Action]:
     """Return the actions on PriorityClasses, in the order in which they must happen; a `prune` comes after the jobs.
 
     `live` are all classes of the cluster: what somebody else made is adopted when it is the same, and else a conflict.
     `used` names those that an unfinished Job or pod needs. `held` stops pruning: a file that can't be read may declare
-    what seems gone. A class that is both un-defaulted and pruned has another resourceVersion by then.
+    what seems gone. `now` tells how long a deletion takes. A class that is both un-defaulted and pruned has another
+    resourceVersion by then.
     """
     there = {manifest["metadata"]["name"]: manifest for manifest in live}
     names = {priority_class.name for priority_class in wanted}
     gone = [manifest for name, manifest in sorted(there.items()) if name not in names and is_owned(manifest, owner)]
-    actions = [_decide(priority_class, there, owner) for priority_class in wanted]
+    actions = [_decide(priority_class, there, owner, now) for priority_class in wanted]
     if any(priority_class.global_default for priority_class in wanted):
         actions += [_undefault(manifest) for manifest in gone if manifest.get("globalDefault")]
-    return sorted(actions, key=_turn) + [_prune(manifest, used, held=held) for manifest in gone]
+    return sorted(actions, key=_turn) + [_prune(manifest, used, now, held=held) for manifest in gone]
 
 
-def _decide(wanted: PriorityClass, there: Mapping[str, Manifest], owner: str) -> Action:
+def _decide(wanted: PriorityClass, there: Mapping[str, Manifest], owner: str, now: str) -> Action:
     live = there.get(wanted.name)
     default = next(
         (name for name, m in there.items() if m.get("globalDefault") and not is_owned(m, owner)), wanted.name
@@ -47,7 +49,7 @@ def _decide(wanted: PriorityClass, there: Mapping[str, Manifest], owner: str) ->
     if not is_owned(live, owner):
         return _not_ours(wanted, live, patch)
     if live["metadata"].get("deletionTimestamp"):
-        return _act(Verb.HOLD, wanted.name, "is being deleted; the next pass looks again", live)
+        return _going(live, now)
     if any(name in patch for name in _IMMUTABLE):
         return _immutable(wanted, live, patch)
     if patch:
@@ -85,13 +87,20 @@ def _undefault(live: Manifest) -> Action:
     return _act(Verb.UPDATE, live["metadata"]["name"], reason, live, manifest={"globalDefault": False})
 
 
-def _prune(live: Manifest, used: frozenset[str], *, held: bool) -> Action:
+def _prune(live: Manifest, used: frozenset[str], now: str, *, held: bool) -> Action:
     name, gone = live["metadata"]["name"], "no file declares it any more"
+    if live["metadata"].get("deletionTimestamp"):
+        return _going(live, now)
     if held:
         return _act(Verb.HOLD, name, f"{gone}, but a file that can't be read may", live)
     if name in used:
         return _act(Verb.HOLD, name, f"{gone}; pruned when the unfinished jobs and pods that name it have ended", live)
     return _act(Verb.PRUNE, name, gone, live)
+
+
+def _going(live: Manifest, now: str) -> Action:
+    reason, stuck = going(live, now)
+    return replace(_act(Verb.HOLD, live["metadata"]["name"], reason, live), needs_attention=stuck)
 
 
 def _manifest(wanted: PriorityClass, owner: str) -> Manifest:

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from reconciler.core import encoding
 from reconciler.core.attempt import PodReading, Stage, read_pod, text, true_condition
+from reconciler.core.deletion import foreign_finalizers
 from reconciler.core.failure_policy import is_failed_index, policy_action
+from reconciler.core.identity import Identity, identify
 from reconciler.core.manifest import mapping, objects
 from reconciler.core.status.times import seconds_between
 from reconciler.model import (
     FILE,
-    JOB_LABEL,
-    OWNER_LABEL,
-    RUN_LABEL,
-    TASK_HASH,
     Counts,
     LiveRun,
     Manifest,
@@ -41,25 +40,29 @@ Seen = Sequence[tuple[Manifest, PodReading]]
 
 
 def live_runs(
-    jobs: Sequence[Manifest], pods: Sequence[Manifest], events: Sequence[Manifest] = ()
+    jobs: Sequence[Manifest],
+    pods: Sequence[Manifest],
+    events: Sequence[Manifest] = (),
+    *,
+    recorded: Mapping[str, Identity] = MappingProxyType({}),
 ) -> tuple[LiveRun, ...]:
     """Return the runs that these Jobs are, each with its own pods and Events.
 
-    A Job without our labels, or with a run number that is none, is not ours and is left out.
+    `recorded` says who the runs on record are, by uid. A Job that can't be told to be a run is left out.
     """
     pods_of, events_of = _by_owner(pods), _by_subject(events)
     runs = []
     for job in jobs:
-        metadata = mapping(job.get("metadata"))
-        labels, annotations = mapping(metadata.get("labels")), mapping(metadata.get("annotations"))
-        number, uid = str(labels.get(RUN_LABEL, "")), str(metadata.get("uid", ""))
-        if not (labels.get(JOB_LABEL) and labels.get(OWNER_LABEL) and number.isdecimal()):
+        identity = identify(job, recorded)
+        if identity is None:
             continue
+        metadata = mapping(job.get("metadata"))
+        uid = str(metadata.get("uid", ""))
         runs.append(
             LiveRun(
-                job=labels[JOB_LABEL],
-                number=int(number),
-                task_hash=str(annotations.get(TASK_HASH, "")),
+                job=identity.job,
+                number=identity.number,
+                task_hash=identity.task_hash,
                 uid=uid,
                 namespace=str(metadata.get("namespace", "")),
                 manifest=job,
@@ -82,6 +85,8 @@ def observe(job: Manifest, pods: Sequence[Manifest], events: Sequence[Manifest] 
         state, reason, message = _ended(outcome, seen)
     elif mapping(job.get("metadata")).get("deletionTimestamp"):
         message = next((r.message for _, r in seen if r.stage is Stage.TERMINATING), None)
+        if message is None and (others := foreign_finalizers(job)):
+            message = f"waits for its finalizers {', '.join(others)}"
         state, reason = State.CANCELLING, None
     elif mapping(job.get("spec")).get("suspend") is True:
         state, reason, message = State.SUSPENDED, None, None

@@ -18,11 +18,14 @@ from reconciler.engine.options import Options
 from reconciler.engine.read import Live, Source, resolve_files
 from reconciler.engine.record import CLUSTERS
 from reconciler.model import (
+    JOB_LABEL,
     RENDER_HASH,
+    RUN_LABEL,
     TERMINAL_STATES,
     Action,
     Document,
     LiveRun,
+    Manifest,
     Problem,
     Severity,
     Task,
@@ -70,6 +73,7 @@ def _decide_classes(source: Source, live: Live, used: frozenset[str]) -> list[Ac
         owner=source.owner,
         used=used,
         held=invalid or across or hidden,
+        now=live.seen_at,
     )
 
 
@@ -94,7 +98,20 @@ def _decide_jobs(
     actions: list[Action] = []
     for name in (*sorted(files, key=lambda n: files[n].path), *gone):
         actions += jobs.decide(name, files.get(name), runs.get(name, []))
-    return actions, jobs.problems
+    return [*actions, *(_conflict(stray) for stray in live.strays)], jobs.problems
+
+
+def _conflict(stray: Manifest) -> Action:
+    """Leave a Job alone whose labels were changed before it was on record: whatever it is, it may be at work."""
+    metadata = stray["metadata"]
+    name, namespace, labels = metadata["name"], metadata.get("namespace"), metadata.get("labels") or {}
+    job, _, number = name.rpartition("-")
+    reason = (
+        f"Job/{namespace}/{name} is not run {labels.get(RUN_LABEL)} of job {labels.get(JOB_LABEL)}, as its labels say: "
+        "somebody changed them; delete it, or put them back: "
+        f"kubectl label job {name} -n {namespace} --overwrite {JOB_LABEL}={job} {RUN_LABEL}={number}"
+    )
+    return Action(Verb.CONFLICT, "Job", namespace, name, job or None, reason, needs_attention=True)
 
 
 class _Jobs:
@@ -108,10 +125,12 @@ class _Jobs:
         }
         self.options = decide.Options(
             context=cluster.context,
+            now=live.seen_at,
             site_hash=source.site.site_hash,
             history_limit=source.site.history_limit,
             recreate_lost=options.recreate_lost,
         )
+        self.strays = {stray["metadata"]["name"].rpartition("-")[0]: _conflict(stray) for stray in live.strays}
         self.problems: list[Problem] = []
 
     def decide(self, name: str, file: TaskFile | None, runs: Sequence[LiveRun]) -> list[Action]:
@@ -135,9 +154,11 @@ class _Jobs:
         return [self._complete(action, task) for action in actions] if task else actions
 
     def _held(self, name: str, file: TaskFile | None) -> str | None:
-        """Say why nothing may be started, changed or ended: its file or its record can't be read."""
+        """Say why nothing may be started, changed or ended: its file, its record or a Job of its can't be read."""
         if name in self.source.unreadable:
             return self.source.unreadable[name].message
+        if name in self.strays:
+            return self.strays[name].reason
         if file is not None and file.task is None:
             first = next((p for p in file.problems if p.severity is Severity.ERROR), None)
             return f"{file.path} is invalid: {first.message}" if first else f"{file.path} declares no job"

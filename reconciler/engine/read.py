@@ -9,13 +9,16 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Self
 
 from reconciler.cluster.interface import Cluster
 from reconciler.core.encoding import outcome
+from reconciler.core.identity import recorded_identities, strays
 from reconciler.core.names import KnownJob, keep_moved_names, resolve_names
 from reconciler.core.observe import live_runs
 from reconciler.core.render import home_namespace
+from reconciler.core.status.times import rfc3339
 from reconciler.engine.declare import JOBS, Declared, declare
 from reconciler.engine.options import Options
 from reconciler.engine.record import CLUSTERS, Setting, StatusPlace, read_documents, read_setting
@@ -69,10 +72,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What the cluster says: our runs, their pods, and all PriorityClasses with the names of those in use."""
+    """What the cluster says: our runs, their pods, and all PriorityClasses with the names of those in use.
 
+    `strays` are Jobs with our owner label that can't be told to be any run. `seen_at` is the time of this machine.
+    """
+
+    seen_at: str
     cluster_uid: str
     runs: tuple[LiveRun, ...]
+    strays: tuple[Manifest, ...]
     pods: tuple[Manifest, ...]
     priority_classes: tuple[Manifest, ...]
     used_classes: frozenset[str]
@@ -167,16 +175,20 @@ def read_live(cluster: Cluster, source: Source, listing: Listing | None = None) 
     with listing or Listing(cluster, source.owner) as begun:
         jobs, pods = (_ours(cluster, source, kind, begun) for kind in ("Job", "Pod"))
         classes = tuple(begun.of("PriorityClass"))
-    runs = live_runs(jobs, pods, _events(cluster, jobs, pods))
-    return Live(cluster.uid(), runs, tuple(pods), classes, _used_classes(cluster, source, runs, classes))
+    recorded = recorded_identities(source.documents.values())
+    runs = live_runs(jobs, pods, _events(cluster, jobs, pods), recorded=recorded)
+    used = _used_classes(cluster, source, runs, classes)
+    now = rfc3339(datetime.now(UTC))
+    return Live(now, cluster.uid(), runs, strays(jobs, recorded), tuple(pods), classes, used)
 
 
-def with_last_states(after: Live, before: Live, deleted: Iterable[Manifest]) -> Live:
+def with_last_states(after: Live, before: Live, source: Source, deleted: Iterable[Manifest]) -> Live:
     """Return what is there after a pass, with what it deleted as that was at the moment of deletion.
 
     That is what the record keeps: on its way out a Job counts what we did to it.
     """
-    last = {run.uid: run for run in live_runs(tuple(deleted), before.pods)}
+    recorded = recorded_identities(source.documents.values())
+    last = {run.uid: run for run in live_runs(tuple(deleted), before.pods, recorded=recorded)}
     return replace(after, runs=(*(run for run in after.runs if run.uid not in last), *last.values()))
 
 

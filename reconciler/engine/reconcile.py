@@ -47,7 +47,7 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
         return _report(source, cluster, skip(plan.actions), plan.problems, refusal=plan.refusal)
     outcomes = apply(cluster, plan.actions)
     after, blind = _look_again(cluster, source, before) if _writes(plan.actions) else (before, [])
-    live = with_last_states(after, before, (action.live for action in outcomes if action.deleted and action.live))
+    live = with_last_states(after, before, source, (a.live for a in outcomes if a.deleted and a.live))
     status = publish_status(repository, Facts(source, plan, live, outcomes, cluster.context, datetime.now(UTC)))
     return _report(
         source,

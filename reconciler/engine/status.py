@@ -6,13 +6,14 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from reconciler.core.document import Cancellation, Known, job_document
 from reconciler.core.status.branch_documents import cluster_document, priorities_document
 from reconciler.core.status.commit_message import commit_message
 from reconciler.core.status.document_text import load
 from reconciler.core.status.readme import readme
+from reconciler.core.status.times import rfc3339
 from reconciler.core.yaml_output import dump
 from reconciler.engine.declare import JOBS
 from reconciler.engine.plan import Plan
@@ -182,7 +183,7 @@ def _documents(facts: Facts, previous: Mapping[str, Document]) -> dict[str, Docu
 
 def _cancellations(facts: Facts) -> dict[str, Cancellation]:
     """Return what this pass deleted, by uid; the time is when we noted it."""
-    at = facts.now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = rfc3339(facts.now)
     return {
         action.live["metadata"]["uid"]: Cancellation(at, action.reason)
         for action in facts.outcomes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -40,7 +41,12 @@ def decide(
         runs = [live_run(*run[:3], **(run[3] if len(run) > 3 else {})) for run in live]
         recorded = [recorded_run(*run) for run in record]
         wanted = None if wants is None else Wanted(task(**wants), "team-a")
-        settings: dict[str, Any] = {"context": "kind", "site_hash": "site", "history_limit": 1}
+        settings: dict[str, Any] = {
+            "context": "kind",
+            "now": "2026-03-01T12:00:00Z",
+            "site_hash": "site",
+            "history_limit": 1,
+        }
         flags = Options(**(settings | options))
         return decide_job("train", wanted, runs, recorded, held=held, options=flags)
 
@@ -496,3 +502,21 @@ def test_numbers_go_up_over_cluster_and_record(decide: Callable[..., list[Action
     """A number is never used twice, wherever the highest is known."""
     assert decide({}, ((3, "G", S),), ((7, "F", S),))[0].name == "train-8"
     assert decide({}, ((9, "G", S),), ((7, "F", S),))[0].name == "train-10"
+
+
+@pytest.mark.parametrize("wants", [{}, None])
+def test_a_job_that_does_not_go_is_for_a_person(
+    live_run: Callable[..., LiveRun], task: Callable[..., Task], wants: dict[str, Any] | None
+) -> None:
+    """It is held like any that goes, until it is long overdue."""
+    run = live_run(3, "H", R, deleting=True)
+    gone_at = {"deletionTimestamp": "2026-03-01T10:00:00Z", "finalizers": ["example.com/backup"]}
+    stuck = replace(run, manifest=run.manifest | {"metadata": run.manifest["metadata"] | gone_at})
+    wanted = None if wants is None else Wanted(task(**wants), "team-a")
+    told = [
+        (action.verb, action.needs_attention, "example.com/backup" in action.reason)
+        for now in ("2026-03-01T10:05:00Z", "2026-03-01T10:06:00Z")
+        for action in decide_job("train", wanted, [stuck], [], held=None, options=Options("kind", now))
+    ]
+
+    assert told == [(Verb.HOLD, False, False), (Verb.HOLD, True, True)]

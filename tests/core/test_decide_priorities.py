@@ -10,6 +10,7 @@ from reconciler.core.decide_priorities import decide_priority_classes
 from reconciler.model import OWNER_LABEL, Action, Manifest, PriorityClass, Verb
 
 PATH = "priorities/classes.yaml"
+NOW = "2026-03-01T12:00:00Z"
 
 
 def declared(name: str, value: int = 100, **changes: Any) -> PriorityClass:
@@ -32,13 +33,19 @@ def declared(name: str, value: int = 100, **changes: Any) -> PriorityClass:
 def there(name: str, value: int = 100, *, owner: str | None = "us", **changes: Any) -> Manifest:
     labels = {OWNER_LABEL: owner} if owner else {}
     metadata = {"name": name, "uid": f"uid-{name}", "labels": labels, **changes.pop("metadata", {})}
-    return {"metadata": metadata, "value": value, "preemptionPolicy": "PreemptLowerPriority", **changes}
+    return {
+        "kind": "PriorityClass",
+        "metadata": metadata,
+        "value": value,
+        "preemptionPolicy": "PreemptLowerPriority",
+        **changes,
+    }
 
 
 def decide(
     wanted: list[PriorityClass], live: list[Manifest], *, used: tuple[str, ...] = (), held: bool = False
 ) -> list[Action]:
-    actions = decide_priority_classes(wanted, live, owner="us", used=frozenset(used), held=held)
+    actions = decide_priority_classes(wanted, live, owner="us", used=frozenset(used), held=held, now=NOW)
     assert {(action.kind, action.namespace, action.job) for action in actions} <= {("PriorityClass", None, None)}
     return actions
 
@@ -127,14 +134,6 @@ UNDEFAULTED = "no file declares it any more, and another class becomes the defau
             f"somebody else made a class of that name, and its description and value {THEIRS}",
             True,
             id="another owner's, different",
-        ),
-        pytest.param(
-            declared("a"),
-            there("a", metadata={"deletionTimestamp": "2026-03-01T10:00:00Z"}),
-            "hold",
-            "is being deleted; the next pass looks again",
-            False,
-            id="being deleted",
         ),
     ],
 )
@@ -253,3 +252,17 @@ def test_other_classes_go_on_beside_a_held_one() -> None:
     actions = decide(wanted, [there("a", 100)])
 
     assert [action.verb for action in actions] == [Verb.HOLD, *[Verb.CREATE] * 10]
+
+
+@pytest.mark.parametrize(
+    ("since", "attention"),
+    [pytest.param("2026-03-01T11:59:00Z", False, id="it goes"), pytest.param("2026-03-01T10:00:00Z", True, id="stuck")],
+)
+@pytest.mark.parametrize("wanted", [[], [declared("a")]])
+def test_a_class_on_its_way_out_is_waited_for(wanted: list[PriorityClass], since: str, *, attention: bool) -> None:
+    """It is not deleted again at each pass, and one that does not go names who keeps it."""
+    live = there("a", metadata={"deletionTimestamp": since, "finalizers": ["example.com/audit"]})
+    (action,) = decide(wanted, [live])
+
+    assert (action.verb, action.needs_attention) == (Verb.HOLD, attention)
+    assert ("its finalizers example.com/audit" in action.reason) is attention

@@ -421,7 +421,7 @@ def test_many_recoveries_in_a_short_time_are_a_problem(recoveries: int, minute: 
 def test_live_runs_groups_pods_and_events_by_job() -> None:
     """Names come again, uids don't: a pod belongs to the Job that owns it."""
     other = job(("Complete", "True"))
-    other["metadata"] |= {"uid": "uid-2", "labels": LABELS | {RUN_LABEL: "2"}}
+    other["metadata"] |= {"name": "train-2", "uid": "uid-2", "labels": LABELS | {RUN_LABEL: "2"}}
     stranger = pod(5)
     stranger["metadata"]["ownerReferences"] = [{"uid": "uid-9", "controller": True}]
     by_label = pod(1)
@@ -435,16 +435,6 @@ def test_live_runs_groups_pods_and_events_by_job() -> None:
     assert [attempt.pod for attempt in second.observation.attempts] == ["train-3-0-abcde", "train-3-1-abcde"]
 
 
-@pytest.mark.parametrize("label", [JOB_LABEL, OWNER_LABEL, RUN_LABEL])
-def test_jobs_without_our_labels_are_not_ours(label: str) -> None:
-    manifest = job()
-    manifest["metadata"]["labels"] = {key: value for key, value in LABELS.items() if key != label}
-
-    assert live_runs([manifest, {"metadata": None}], []) == ()
-
-
-def test_a_run_number_that_is_none_is_not_ours() -> None:
-    manifest = job()
-    manifest["metadata"]["labels"] = LABELS | {RUN_LABEL: "latest"}
-
-    assert live_runs([manifest], []) == ()
+def test_a_job_that_is_no_run_is_left_out() -> None:
+    """Who a Job is has its own table, in test_identity.py."""
+    assert live_runs([{"metadata": None}], []) == ()

@@ -11,7 +11,7 @@ from reconciler.cluster.local import LocalCluster
 from reconciler.engine.options import Options
 from reconciler.engine.reconcile import reconcile
 from reconciler.errors import ExitCode, GuardError, SourceError
-from reconciler.model import Verb
+from reconciler.model import JOB_LABEL, RUN_LABEL, TASK_HASH, Manifest, Result, Verb
 from reconciler.source.repository import Repository
 
 TRAIN = "resources: {cpus: 1, memory: 0.1}\nrun: sleep 60\n"
@@ -222,3 +222,50 @@ def test_several_remotes_without_a_choice_are_an_error(
         reconcile(repository, east, Options())
 
     assert east.list("Job") == []
+
+
+EDITS = {
+    "another task hash": {"annotations": {TASK_HASH: "0" * 64}},
+    "another job": {"labels": {JOB_LABEL: "other"}},
+    "another run": {"labels": {RUN_LABEL: "7"}},
+    "labels gone": {"labels": {JOB_LABEL: None, RUN_LABEL: None}},
+}
+
+
+@pytest.mark.parametrize("edit", [pytest.param(edit, id=name) for name, edit in EDITS.items()])
+def test_an_edit_of_what_we_wrote_on_a_job_changes_nothing(
+    clusters: tuple[LocalCluster, LocalCluster], repo: Callable[..., Path], edit: Manifest
+) -> None:
+    """The record knows the run by its uid: it is neither replaced nor cancelled, and nothing runs a second time."""
+    east, _ = clusters
+    with Repository(repo({"jobs/train.yaml": TRAIN})) as repository:
+        reconcile(repository, east, Options())
+        east.patch(east.list("Job")[0], {"metadata": edit})
+        (before,) = east.list("Job")
+        report = reconcile(repository, east, Options())
+
+    assert [(a.verb, a.name) for a in report.actions] == [(Verb.KEEP, "train-1")]
+    assert report.documents["train"]["run"]["uid"] == before["metadata"]["uid"]
+    assert [job["metadata"]["uid"] for job in east.list("Job")] == [before["metadata"]["uid"]]
+
+
+def test_a_job_with_other_labels_that_is_not_on_record_is_left_to_a_person(
+    clusters: tuple[LocalCluster, LocalCluster], repo: Callable[..., Path], commit: Callable[..., str]
+) -> None:
+    """Nobody can tell whose it is, so it is not touched, and its job is neither started, changed nor ended."""
+    east, _ = clusters
+    folder = repo({"jobs/train.yaml": TRAIN})
+    with Repository(folder) as repository:
+        reconcile(repository, east, Options(status_branch="none"))
+        east.patch(east.list("Job")[0], {"metadata": {"labels": {JOB_LABEL: "other"}}})
+        commit(folder, {"jobs/train.yaml": TRAIN.replace("60", "61")})
+        first, second = (reconcile(repository, east, Options()) for _ in range(2))
+
+    told = [(a.verb, a.result, a.name, a.needs_attention) for a in first.actions]
+    assert told == [
+        (Verb.HOLD, Result.SKIPPED, "train-1", True),
+        (Verb.CONFLICT, Result.SKIPPED, "train-1", True),
+    ]
+    assert first.exit_code is ExitCode.PARTLY
+    assert "kubectl label job train-1 -n default --overwrite job-reconciler/job=train" in first.actions[1].reason
+    assert (second.status_commit, len(east.list("Job"))) == (None, 1)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
+
+
+def rfc3339(moment: datetime) -> str:
+    """Return a time as Kubernetes writes it, in whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def seconds_between(start: object, end: object) -> int | None:
