@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
-import os
-import signal
 import sys
 import traceback
 from importlib import import_module
-from types import FrameType
 from typing import Any, NoReturn
 
 import click
@@ -17,6 +13,7 @@ from click.core import ParameterSource
 
 from reconciler import __version__
 from reconciler.cli.options import cluster_option, flags, output_option, ref_option, repo_option
+from reconciler.cli.process import end, interruptible
 from reconciler.errors import ExitCode, ReconcilerError
 
 COMMANDS = {
@@ -108,44 +105,36 @@ def main() -> NoReturn:
 
     Expected errors are one line on stderr; an interrupt is 130; anything else is a bug of ours and comes with a report.
     """
-    signal.signal(signal.SIGTERM, _terminate)
     gc.disable()  # a pass makes many objects and few cycles: looking for these took a tenth of it
     try:
-        cli.main(prog_name="reconcile", standalone_mode=False)
-        code: int = ExitCode.FINE
-    except click.ClickException as error:
-        error.show()
-        code = ExitCode.USAGE
-    except ReconcilerError as error:
-        click.echo(f"reconcile: {error}", err=True)
-        code = error.exit_code
-    except OSError as error:  # a full disk, a folder without rights: the machine's owner must act, not we
-        click.echo(f"reconcile: {error}", err=True)
-        code = ExitCode.FAILED
+        interruptible()
+        code = _run()
     except (KeyboardInterrupt, click.Abort):
         click.echo("reconcile: interrupted; nothing is lost, the next pass goes on from here", err=True)
         code = ExitCode.INTERRUPTED
+    end(code)
+
+
+def _run() -> int:
+    try:
+        cli.main(prog_name="reconcile", standalone_mode=False)
+    except SystemExit as done:
+        return int(done.code or ExitCode.FINE)
+    except click.Abort:
+        raise
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except ReconcilerError as error:
+        click.echo(f"reconcile: {error}", err=True)
+        return error.exit_code
+    except OSError as error:  # a full disk, a folder without rights: the machine's owner must act, not we
+        click.echo(f"reconcile: {error}", err=True)
+        return ExitCode.FAILED
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is reported as ours
         _report_bug(error)
-        code = ExitCode.BUG
-    _exit(code)
-
-
-def _exit(code: int) -> NoReturn:
-    """End the process without taking its objects apart, which takes a tenth of a pass, or waiting for idle threads."""
-    atexit._run_exitfuncs()  # noqa: SLF001 - the client's deletes the keys that it wrote to temporary files
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:  # nobody reads it any more, or the disk is full
-        code = code or ExitCode.FAILED
-    os._exit(code)
-
-
-def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
-    """End as Ctrl-C does: a pass may stop anywhere, and what is open is closed on the way out."""
-    del signum, frame
-    raise KeyboardInterrupt
+        return ExitCode.BUG
+    return ExitCode.FINE
 
 
 def _report_bug(error: BaseException) -> None:

@@ -21,6 +21,7 @@ from reconciler.cli.output import (
     print_problems,
     print_queue,
 )
+from reconciler.cli.process import on_sigterm
 from reconciler.cli.repositories import open_repository
 from reconciler.core.document import problem_entry
 from reconciler.errors import ExitCode, UsageError
@@ -208,13 +209,12 @@ def _end_on_sigterm(loop: Loop) -> None:
         del signum, frame
         sys.exit(ExitCode.FINE)
 
-    def end(signum: int, frame: FrameType | None) -> None:
-        del signum, frame
+    def finish() -> None:
         signal.signal(signal.SIGALRM, abandon)
         signal.setitimer(signal.ITIMER_REAL, PATIENCE_WITH_LAST_PASS)
         loop.end()
 
-    signal.signal(signal.SIGTERM, end)
+    on_sigterm(finish, ExitCode.FINE)
 
 
 class _Log:

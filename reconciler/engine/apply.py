@@ -94,8 +94,11 @@ class _Applier:
             return {index: self.carry_out(action) for index, action in stage}
         first, *rest = stage  # the first one settles whether this server can be trusted with the others
         results = {first[0]: self.carry_out(first[1])}
-        with ThreadPoolExecutor(WORKERS) as pool:
+        pool = ThreadPoolExecutor(WORKERS)
+        try:
             results.update(zip((i for i, _ in rest), pool.map(self.carry_out, (a for _, a in rest)), strict=True))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # an interrupt does not wait for a server that is silent
         return results
 
     def carry_out(self, action: Action) -> Action:

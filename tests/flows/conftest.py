@@ -216,6 +216,19 @@ class Team:
         assert "Traceback" not in ran.stderr, ran.stderr
         return ran
 
+    def shell(self, words: str) -> Ran:
+        """Run `reconcile` in a shell, which may redirect its streams."""
+        done = subprocess.run(
+            ["bash", "-c", f'reconcile() {{ "{sys.executable}" -m reconciler "$@"; }}; {words}'],
+            cwd=self.folder,
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
     def reconcile(self, *arguments: str, **environment: str) -> Ran:
         """Make one pass, and have its JSON."""
         return self.run("--once", "-o", "json", *arguments, **environment)

@@ -37,7 +37,7 @@ def serve() -> None:
 
 def become(request: dict[str, Any]) -> NoReturn:
     """Be the process that the request asks for."""
-    from reconciler.cli import main
+    from reconciler.cli.process import main
 
     os.chdir(request["folder"])
     os.environ.clear()
@@ -46,15 +46,10 @@ def become(request: dict[str, Any]) -> NoReturn:
         os.dup2(os.open(path, os.O_RDWR), number)
     signal.alarm(LONGEST)
     sys.argv = ["reconcile", *request["arguments"]]
-    code: Any = 70
     try:
         main()
-    except SystemExit as stop:
-        code = stop.code
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code or 0)
+        os._exit(70)
 
 
 if __name__ == "__main__":
