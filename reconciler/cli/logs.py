@@ -9,7 +9,7 @@ import click
 from reconciler.cli.clusters import open_cluster
 from reconciler.cli.options import cluster_option, repo_option
 from reconciler.cli.output import note
-from reconciler.cli.repositories import open_repository
+from reconciler.cli.repositories import job_argument, open_repository
 
 
 @click.command(name="logs")
@@ -18,7 +18,7 @@ from reconciler.cli.repositories import open_repository
 @repo_option
 @cluster_option
 def command(*, job: str, follow: bool, repo: str, cluster: str | None) -> None:
-    """Print the output of a job's newest run: JOB is its name, or a run such as train-3.
+    """Print the output of a job's newest run: JOB is its name, its file, or a run such as train-3.
 
     \b
     reconcile logs train
@@ -30,6 +30,7 @@ def command(*, job: str, follow: bool, repo: str, cluster: str | None) -> None:
     from reconciler.engine.record import read_sound_setting
 
     with open_repository(repo) as repository, open_cluster(cluster) as live:
+        job = job_argument(repository, job)
         setting = read_sound_setting(repository, Options(), live.context)
         home = home_namespace(setting.site, live.context, live.default_namespace)
         for chunk in stream_logs(live, setting.owner, job, home=home, follow=follow, say=note):

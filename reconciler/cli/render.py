@@ -1,17 +1,24 @@
-"""`reconcile render`: the manifests of a job as they would be sent."""
+"""`reconcile render`: the manifests of a job as they would be sent, or who has set what in them."""
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
 from reconciler.cli.options import cluster_option, output_option, ref_option, repo_option
-from reconciler.cli.output import print_json, print_problems
-from reconciler.cli.repositories import open_repository
+from reconciler.cli.output import print_json, print_problems, print_table
+from reconciler.cli.repositories import job_argument, open_repository
 from reconciler.core.document import problem_entry
 from reconciler.errors import ExitCode
-from reconciler.model import Severity
+
+if TYPE_CHECKING:
+    from reconciler.engine.render import ExplainedField
+
+MAX_VALUE = 50
 
 
 @click.command(name="render")
@@ -19,23 +26,57 @@ from reconciler.model import Severity
 @repo_option
 @ref_option
 @cluster_option
+@click.option("--explain", is_flag=True, help="Say of each field of the pods which layer has set it, and where.")
 @output_option("json")
-def command(*, job: str, repo: str, ref: str | None, cluster: str | None, output: str) -> None:
+def command(*, job: str, repo: str, ref: str | None, cluster: str | None, explain: bool, output: str) -> None:
     """Print what a pass would send for a job, as a stream of YAML documents. Needs no cluster.
+
+    JOB is its name, or the path of its file.
 
     \b
     reconcile render train
-    reconcile render train | kubectl diff -f -
+    reconcile render jobs/train.yaml | kubectl diff -f -
+    reconcile render train --explain             which layer has set which field
     """  # noqa: D301 - \b keeps click from folding the examples
     from reconciler.core.yaml_output import dump_manifests
     from reconciler.engine.options import Options
     from reconciler.engine.render import render
 
     with open_repository(repo) as repository:
-        manifests, problems = render(repository, Options(ref=ref), job, context=cluster)
+        job = job_argument(repository, job)
+        rendered = render(repository, Options(ref=ref), job, context=cluster, explain=explain)
     if output == "json":
-        print_json(manifests=manifests, problems=[problem_entry(problem) for problem in problems])
+        more = {"fields": [_entry(field) for field in rendered.fields]} if explain else {}
+        print_json(manifests=rendered.manifests, problems=[problem_entry(p) for p in rendered.problems], **more)
+    elif explain:
+        _print_fields(rendered.fields)
     else:
-        click.echo(dump_manifests(manifests), nl=False)
-    print_problems(problems)
-    sys.exit(ExitCode.PARTLY if any(p.severity is Severity.ERROR for p in problems) else ExitCode.FINE)
+        click.echo(dump_manifests(rendered.manifests), nl=False)
+    print_problems(rendered.problems)
+    sys.exit(ExitCode.FINE if rendered.manifests else ExitCode.PARTLY)
+
+
+def _entry(field: ExplainedField) -> dict[str, object]:
+    told = field.field
+    return {
+        "field": told.field,
+        "layer": told.layer,
+        "path": told.path,
+        "line": field.line,
+        "setting": told.setting,
+    }
+
+
+def _print_fields(fields: Iterable[ExplainedField]) -> None:
+    rows = []
+    for field in fields:
+        told = field.field
+        place = ":".join(str(part) for part in (told.path, field.line) if part)
+        text = told.value if isinstance(told.value, str) else json.dumps(told.value)
+        text = " ".join(text.split())
+        shown = text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"
+        style = "" if told.path is None or told.layer == "rendered pod" else "bold"
+        rows.append(
+            [(told.field, style), (told.layer, style), (f"{place} {told.setting or ''}".strip(), ""), (shown, "")]
+        )
+    print_table(("FIELD", "SET BY", "WHERE", "VALUE"), rows)

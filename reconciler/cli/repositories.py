@@ -17,3 +17,15 @@ def open_repository(place: str) -> AbstractContextManager[Repository]:
 
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return open_place(place, cache / "job-reconciler")
+
+
+def job_argument(repository: Repository, job: str) -> str:
+    """Return the path of a job's file from the top of its repository; a job's name stays as it is."""
+    root = repository.work_tree
+    if not job.endswith((".yaml", ".yml")) or root is None:
+        return job
+    for start in (Path.cwd(), root):
+        path = (start / job).resolve()
+        if path.is_file() and path.is_relative_to(root.resolve()):
+            return path.relative_to(root.resolve()).as_posix()
+    return job.removeprefix("./")

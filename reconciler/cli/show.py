@@ -8,7 +8,7 @@ import click
 
 from reconciler.cli.options import cluster_option, output_option, ref_option, repo_option, status_branch_option
 from reconciler.cli.output import print_json, print_problems, print_table, state_cell
-from reconciler.cli.repositories import open_repository
+from reconciler.cli.repositories import job_argument, open_repository
 from reconciler.model import Document, Problem, Severity
 
 
@@ -25,13 +25,14 @@ def command(
     """Show one job: why it is where it is, its attempts, its earlier runs, and the commits that tell its story.
 
     \b
-    reconcile show train
+    reconcile show train                  or by its file: jobs/train.yaml
     reconcile show train -o json | jq .job.recoveries
     """  # noqa: D301 - \b keeps click from folding the examples
     from reconciler.engine.options import Options
     from reconciler.engine.record import read_job
 
     with open_repository(repo) as repository:
+        job = job_argument(repository, job)
         document, history = read_job(repository, Options(ref=ref, status_branch=status_branch), cluster, job)
     if output == "json":
         print_json(job=document)

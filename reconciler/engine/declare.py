@@ -9,7 +9,7 @@ from reconciler.core.limits import check_limits
 from reconciler.core.priority import check_priority_files, parse_priority_file
 from reconciler.core.settings import parse_site
 from reconciler.core.task import parse_task_file
-from reconciler.core.yaml import MarkedDocument, parse_documents
+from reconciler.core.yaml import FieldPath, MarkedDocument, field_path, parse_documents
 from reconciler.model import PriorityClass, PriorityFile, Problem, Severity, Site, Task, TaskFile
 from reconciler.source.revision import SETTINGS
 
@@ -97,16 +97,38 @@ def locate(problems: Iterable[Problem], files: Mapping[str, bytes]) -> list[Prob
 
     A field that the file itself lacks, because another layer or a default brought it, keeps no line.
     """
-    documents: dict[str, MarkedDocument | None] = {}
-    return [_located(problem, files, documents) for problem in problems]
+    places = Places(files)
+    located = []
+    for problem in problems:
+        place = places.of(problem.path, problem.field) if problem.line is None and problem.field else None
+        located.append(replace(problem, line=place[0], column=place[1]) if place else problem)
+    return located
 
 
-def _located(problem: Problem, files: Mapping[str, bytes], documents: dict[str, MarkedDocument | None]) -> Problem:
-    if problem.line is not None or problem.field is None or problem.path not in files:
-        return problem
-    if problem.path not in documents:
-        parsed, _ = parse_documents(files[problem.path], problem.path)
-        documents[problem.path] = next(iter(parsed), None)
-    document = documents[problem.path]
-    place = document.find(problem.field) if document else None
-    return replace(problem, line=place[0], column=place[1]) if place else problem
+class Places:
+    """Finds fields in files, each of which is parsed when it is first asked for."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = files
+        self._documents: dict[str, MarkedDocument | None] = {}
+
+    def of(self, path: str, field: str, *, exactly: bool = False) -> tuple[int, int] | None:
+        """Return line and column of a field, or of its nearest parent unless `exactly` it is meant; else None."""
+        if path not in self._documents:
+            parsed, _ = parse_documents(self._files.get(path, b""), path)
+            self._documents[path] = next(iter(parsed), None)
+        document = self._documents[path]
+        if document is None or (exactly and not _has(document.value, field_path(field))):
+            return None
+        return document.find(field)
+
+
+def _has(value: object, path: FieldPath) -> bool:
+    for step in path:
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step in range(len(value)):
+            value = value[int(step)]
+        else:
+            return False
+    return True

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from reconciler.cluster.interface import Cluster
+from reconciler.core.manifest import mapping
 from reconciler.core.observe import live_runs
+from reconciler.core.schema.fields import did_you_mean
 from reconciler.errors import Forbidden, NotFound, UsageError
-from reconciler.model import JOB_LABEL, MAIN_CONTAINER, OWNER_LABEL, RUN_LABEL, LiveRun, Manifest
+from reconciler.model import FILE, JOB_LABEL, MAIN_CONTAINER, OWNER_LABEL, RUN_LABEL, LiveRun, Manifest
 
 SECONDS_BETWEEN_LOOKS = 1.0
+_NAMES: tuple[Callable[[LiveRun], str], ...] = (
+    lambda run: run.job,
+    lambda run: f"{run.job}-{run.number}",
+    lambda run: str(mapping(run.manifest["metadata"].get("annotations")).get(FILE, "")),
+)
 
 
 def stream_logs(  # noqa: PLR0913 - beyond five by name only
@@ -42,14 +49,23 @@ def stream_logs(  # noqa: PLR0913 - beyond five by name only
 def _find(cluster: Cluster, owner: str, job: str, home: str) -> tuple[LiveRun, list[Manifest]]:
     """Return the run that is meant, and its pods, the oldest first."""
     runs = sorted(live_runs(_jobs(cluster, owner, home), ()), key=lambda run: run.number)
-    meant = [run for run in runs if run.job == job] or [run for run in runs if f"{run.job}-{run.number}" == job]
-    if not meant:
-        raise UsageError(f"{cluster.context} has no job {job!r} of this repository; `reconcile queue` lists them")
-    run = meant[-1]
+    run = _meant(runs, job)
+    if run is None:
+        near = did_you_mean(job, (name(run) for name in _NAMES for run in runs))
+        advice = near or "; `reconcile queue` lists them"
+        raise UsageError(f"{cluster.context} has no job {job!r} of this repository{advice}")
     labels = f"{OWNER_LABEL}={owner},{JOB_LABEL}={run.job},{RUN_LABEL}={run.number}"
     pods = cluster.list("Pod", namespace=run.namespace, labels=labels)
     observed = live_runs([run.manifest], pods)[0]
     return observed, sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+
+
+def _meant(runs: Sequence[LiveRun], word: str) -> LiveRun | None:
+    """Return the last of the runs that a word names: as their job, else as the run itself, else as their file."""
+    for name in _NAMES:
+        if meant := [run for run in runs if name(run) == word]:
+            return meant[-1]
+    return None
 
 
 def _jobs(cluster: Cluster, owner: str, home: str) -> list[Manifest]:

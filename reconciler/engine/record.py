@@ -141,10 +141,14 @@ def _freshness(repository: Repository, place: StatusPlace, record: Record) -> st
 def read_job(
     repository: Repository, options: Options, context: str | None, job: str
 ) -> tuple[Document, tuple[str, ...]]:
-    """Return a job's document and the lines of its history, the newest first. Raises UsageError for an unknown job."""
+    """Return a job's document and the lines of its history, the newest first.
+
+    `job` is its name, one of its runs such as `train-3`, or the path of its file. Raises UsageError for an unknown job.
+    """
     status = read_status(repository, options, context)
-    name = job if job in status.documents else job.rpartition("-")[0]
+    by_path = {document["file"]: name for name, document in status.documents.items() if document["file"]}
+    name = by_path.get(job) or (job if job in status.documents else job.rpartition("-")[0])
     if name not in status.documents:
-        near = did_you_mean(job, status.documents)
+        near = did_you_mean(job, (*status.documents, *by_path))
         raise UsageError(f"no job {job!r} on record{near}; {status.freshness}")
     return status.documents[name], history(repository, status.record.tip, f"{JOBS}{name}.yaml")

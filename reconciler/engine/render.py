@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from reconciler.core.explain import SetField, explain_job
 from reconciler.core.pod.rendered_pod import NO_CONTEXT
 from reconciler.core.render import RunIdentity, namespace_of, render_job
-from reconciler.engine.declare import locate
+from reconciler.core.schema.fields import did_you_mean, listed
+from reconciler.engine.declare import Places, locate
 from reconciler.engine.options import Options
-from reconciler.engine.read import parse_source, read_git, resolve_files
+from reconciler.engine.read import Source, parse_source, read_git, resolve_files
 from reconciler.errors import UsageError
-from reconciler.model import Manifest, Problem, Severity
+from reconciler.model import Manifest, Problem, TaskFile
 from reconciler.source.repository import Repository
 from reconciler.source.revision import read_revision
 
 
-def render(
-    repository: Repository, options: Options, job: str, *, context: str | None
-) -> tuple[list[Manifest], list[Problem]]:
-    """Return the manifests of a job's next run, or the problems of its file.
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What comes of a job: its manifests, none if a problem stops it, and who has set which field of its pods."""
 
-    The run's number follows the highest one on record; a run that only the cluster knows is not counted, since none is
-    asked. `context` chooses the layers of a context; the namespace of a kubeconfig is not known here. Raises
-    UsageError when no file declares the job.
+    manifests: list[Manifest]
+    problems: list[Problem]
+    fields: list[ExplainedField]
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedField:
+    """A field, and the line where its setting stands, if a file has it."""
+
+    field: SetField
+    line: int | None
+
+
+def render(repository: Repository, options: Options, job: str, *, context: str | None, explain: bool) -> Rendered:
+    """Render a job's next run.
+
+    `job` is a job's name, or the path of its file. The run's number follows the highest one on record; a run that only
+    the cluster knows is not counted, since none is asked. `context` chooses the layers of a context; the namespace of a
+    kubeconfig is not known here. Raises UsageError when no file declares the job.
     """
     revision = read_revision(repository, options.ref)
     source = parse_source(read_git(repository, revision, options, context or NO_CONTEXT))
-    files, _ = resolve_files(source, ())
-    if job not in files:
-        raise UsageError(f"no file under jobs/ declares a job {job!r}; there are: {', '.join(sorted(files)) or 'none'}")
-    task = files[job].task
+    file = _find(source, job)
+    task = file.task
     if task is None:
-        return [], list(files[job].problems)
-    document = source.documents.get(job)
+        return Rendered([], locate(file.problems, source.revision.files), [])
+    document = source.documents.get(task.name)
     last = document["run"]["number"] if document and document["run"] else 0
     where = task.context or context or NO_CONTEXT
     identity = RunIdentity(
@@ -41,6 +59,32 @@ def render(
         namespace=namespace_of(task, source.site, where, "default"),
     )
     manifest, problems = render_job(task, source.site, identity)
-    wrong = any(problem.severity is Severity.ERROR for problem in problems)
     located = locate([*task.warnings, *problems], source.revision.files)
-    return [manifest] if manifest and not wrong else [], located
+    fields = explain_job(task, source.site, identity) if explain and manifest else []
+    return Rendered([manifest] if manifest else [], located, _located(fields, source.revision.files))
+
+
+def _find(source: Source, job: str) -> TaskFile:
+    """Return the file of a job: by its name, else by its path, as an invalid file may have no name."""
+    files, _ = resolve_files(source, ())
+    by_path = {file.path: file for file in (*source.declared.task_files, *files.values())}
+    found = files.get(job) or by_path.get(job)
+    if found is None:
+        near = did_you_mean(job, (*files, *by_path))
+        raise UsageError(
+            f"no file under jobs/ declares a job {job!r}{near or '; there are: ' + (listed(sorted(files)) or 'none')}"
+        )
+    return found
+
+
+def _located(fields: Iterable[SetField], files: Mapping[str, bytes]) -> list[ExplainedField]:
+    """Find the settings in their files; one that is not there has its default, which no file has set."""
+    places = Places(files)
+    lines = []
+    for field in fields:
+        place = places.of(field.path, field.setting, exactly=True) if field.path and field.setting else None
+        if place:
+            lines.append(ExplainedField(field, place[0]))
+        else:
+            lines.append(ExplainedField(replace(field, path=None, setting=None), None))
+    return lines

@@ -19,6 +19,7 @@ ITEMS = {
     "files": ["path", "jobs", "priority_classes", "problems"],
     "actions": ["action", "result", "kind", "namespace", "name", "job", "reason"],
     "problems": ["severity", "code", "path", "line", "column", "field", "message"],
+    "fields": ["field", "layer", "path", "line", "setting"],
     "preview": ["job", "verdict", "victims", "reason"],
     "jobs": [
         *("schema_version", "job", "file", "commit", "run", "state", "reason", "message", "priority", "resources"),
@@ -36,6 +37,7 @@ SHAPES = {
     "queue": ["schema_version", "commit", "jobs"],
     "show train": ["schema_version", "job"],
     "render train": ["schema_version", "manifests", "problems"],
+    "render train --explain": ["schema_version", "manifests", "problems", "fields"],
 }
 
 

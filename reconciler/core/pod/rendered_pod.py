@@ -26,7 +26,9 @@ _SETTINGS: dict[FieldPath, str] = {
     ("metadata", "labels"): "resources.labels",
     (*_MAIN, "image"): "resources.image_id",
     (*_MAIN, "args"): "run",
+    (*_MAIN, "volumeMounts", 0): "",  # /dev/shm
     (*_MAIN, "volumeMounts"): "volumes",
+    ("spec", "volumes", 0): "",
     ("spec", "volumes"): "volumes",
     ("spec", "tolerations"): "resources.accelerators",
     ("spec", "affinity"): "resources.accelerators",
