@@ -133,6 +133,11 @@ def recorded_runs(document: Document) -> tuple[RecordedRun, ...]:
         raise ValueError(f"is no job document of ours: {error!r}") from error
 
 
+def is_unfinished(document: Document, context: str) -> bool:
+    """Whether the newest run of a job is on record as not over, on this cluster."""
+    return bool(document["run"]) and document["context"] == context and document["state"] not in TERMINAL_STATES
+
+
 def resources_text(task: Task) -> str:
     """Return what a task asks for as SkyPilot's queue writes it: `1x[CPU:4]`, `2x[H100:8]`, `1x[A100:1|L4:1][Spot]`."""
     gpus = task.resources.accelerators

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from reconciler.cluster.interface import Cluster
 from reconciler.core import decide
 from reconciler.core.decide_priorities import decide_priority_classes
-from reconciler.core.document import recorded_runs
+from reconciler.core.document import is_unfinished, recorded_runs
 from reconciler.core.guards import check_cluster, check_guards
 from reconciler.core.render import RunIdentity, namespace_of, priority_class_of, render_job
 from reconciler.core.status.document_text import load
@@ -21,7 +21,6 @@ from reconciler.model import (
     JOB_LABEL,
     RENDER_HASH,
     RUN_LABEL,
-    TERMINAL_STATES,
     Action,
     Document,
     LiveRun,
@@ -119,6 +118,7 @@ class _Jobs:
 
     def __init__(self, source: Source, live: Live, cluster: Cluster, options: Options) -> None:
         self.source = source
+        self.live = live
         self.cluster = cluster
         self.classes = {m["metadata"]["name"] for m in live.priority_classes} | {
             c.name for c in source.declared.priority_classes
@@ -143,6 +143,9 @@ class _Jobs:
             wanted = decide.Wanted(task, namespace)
         if not runs and document and _runs_elsewhere(document, self.cluster.context):
             return [_hold_elsewhere(name, document, self.cluster.context)]
+        here = wanted and wanted.task.context in (None, self.cluster.context)
+        if unseen := self._unseen(wanted.namespace if wanted and here else None, document):
+            return [_hold_unseen(name, document, unseen, self.live.forbidden[unseen])]
         actions = decide.decide_job(
             name,
             wanted,
@@ -152,6 +155,11 @@ class _Jobs:
             options=self.options,
         )
         return [self._complete(action, task) for action in actions] if task else actions
+
+    def _unseen(self, wanted: str | None, document: Document | None) -> str | None:
+        """Return the namespace that this job is wanted or at work in, when we may not look into it."""
+        at_work = document["namespace"] if document and is_unfinished(document, self.cluster.context) else None
+        return next((namespace for namespace in (wanted, at_work) if namespace in self.live.forbidden), None)
 
     def _held(self, name: str, file: TaskFile | None) -> str | None:
         """Say why nothing may be started, changed or ended: its file, its record or a Job of its can't be read."""
@@ -204,13 +212,19 @@ class _Jobs:
 
 def _runs_elsewhere(document: Document, context: str) -> bool:
     """Whether a job's newest run is on record as unfinished on another cluster, which this pass can't see."""
-    return bool(document["run"]) and document["context"] != context and document["state"] not in TERMINAL_STATES
+    return document["context"] != context and is_unfinished(document, document["context"])
 
 
 def _hold_elsewhere(name: str, document: Document, context: str) -> Action:
     run = f"{name}-{document['run']['number']}"
     reason = f"{run} is {document['state']} on {document['context']}, and this pass speaks to {context}: not looked at"
     return Action(Verb.HOLD, "Job", document["namespace"], run, name, reason)
+
+
+def _hold_unseen(name: str, document: Document | None, namespace: str, why: str) -> Action:
+    run = f"{name}-{document['run']['number']}" if document and document["run"] else name
+    reason = f"namespace {namespace} can't be looked into, so nothing is done there: {why}"
+    return Action(Verb.HOLD, "Job", namespace, run, name, reason, needs_attention=True)
 
 
 def _refusal(

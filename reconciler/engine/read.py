@@ -75,12 +75,14 @@ class Live:
     """What the cluster says: our runs, their pods, and all PriorityClasses with the names of those in use.
 
     `strays` are Jobs with our owner label that can't be told to be any run. `seen_at` is the time of this machine.
+    `forbidden` maps the namespaces that could not be looked into to the API's words: what is there is not known.
     """
 
     seen_at: str
     cluster_uid: str
     runs: tuple[LiveRun, ...]
     strays: tuple[Manifest, ...]
+    forbidden: dict[str, str]
     pods: tuple[Manifest, ...]
     priority_classes: tuple[Manifest, ...]
     used_classes: frozenset[str]
@@ -173,13 +175,13 @@ def read_live(cluster: Cluster, source: Source, listing: Listing | None = None) 
     Events are listed only where a Job has no pod although it should, because they alone say why. Raises ClusterError.
     """
     with listing or Listing(cluster, source.owner) as begun:
-        jobs, pods = (_ours(cluster, source, kind, begun) for kind in ("Job", "Pod"))
+        (jobs, unseen), (pods, unseen_pods) = (_ours(cluster, source, kind, begun) for kind in ("Job", "Pod"))
         classes = tuple(begun.of("PriorityClass"))
     recorded = recorded_identities(source.documents.values())
     runs = live_runs(jobs, pods, _events(cluster, jobs, pods), recorded=recorded)
     used = _used_classes(cluster, source, runs, classes)
     now = rfc3339(datetime.now(UTC))
-    return Live(now, cluster.uid(), runs, strays(jobs, recorded), tuple(pods), classes, used)
+    return Live(now, cluster.uid(), runs, strays(jobs, recorded), unseen_pods | unseen, tuple(pods), classes, used)
 
 
 def with_last_states(after: Live, before: Live, source: Source, deleted: Iterable[Manifest]) -> Live:
@@ -226,14 +228,26 @@ def job_namespaces(cluster: Cluster, declared: Declared, documents: Iterable[Doc
     return sorted(filter(None, wanted | recorded)) or [home]
 
 
-def _ours(cluster: Cluster, source: Source, kind: str, listing: Listing) -> list[Manifest]:
-    """Return our objects everywhere, or where they can be when the rights don't reach over all namespaces."""
+def _ours(cluster: Cluster, source: Source, kind: str, listing: Listing) -> tuple[list[Manifest], dict[str, str]]:
+    """Return our objects everywhere, or where they can be when the rights don't reach over all namespaces.
+
+    Also the namespaces that are forbidden, each with the API's words. Raises Forbidden when all of them are.
+    """
     labels = f"{OWNER_LABEL}={source.owner}"
     try:
-        return listing.of(kind)
+        return listing.of(kind), {}
     except Forbidden:
         namespaces = job_namespaces(cluster, source.declared, source.documents.values())
-        return [item for namespace in namespaces for item in cluster.list(kind, namespace=namespace, labels=labels)]
+    found: list[Manifest] = []
+    forbidden: dict[str, str] = {}
+    for namespace in namespaces:
+        try:
+            found += cluster.list(kind, namespace=namespace, labels=labels)
+        except Forbidden as error:
+            forbidden[namespace] = str(error)
+            if len(forbidden) == len(namespaces):
+                raise
+    return found, forbidden
 
 
 def _events(cluster: Cluster, jobs: list[Manifest], pods: list[Manifest]) -> list[Manifest]:

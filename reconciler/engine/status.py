@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from reconciler.core.document import Cancellation, Known, job_document
+from reconciler.core.document import Cancellation, Known, is_unfinished, job_document
 from reconciler.core.status.branch_documents import cluster_document, priorities_document
 from reconciler.core.status.commit_message import commit_message
 from reconciler.core.status.document_text import load
@@ -165,6 +165,9 @@ def _documents(facts: Facts, previous: Mapping[str, Document]) -> dict[str, Docu
     for name in sorted(facts.plan.files.keys() | runs.keys() | previous.keys()):
         if name in facts.source.unreadable:
             continue
+        if name not in runs and name in previous and _is_unseen(facts, previous[name]):
+            documents[name] = previous[name]
+            continue
         file = facts.plan.files.get(name)
         known = Known(
             file=file,
@@ -179,6 +182,11 @@ def _documents(facts: Facts, previous: Mapping[str, Document]) -> dict[str, Docu
         if document is not None:
             documents[name] = document
     return documents
+
+
+def _is_unseen(facts: Facts, document: Document) -> bool:
+    """Whether a run is where we may not look: it is neither gone nor lost."""
+    return document["namespace"] in facts.live.forbidden and is_unfinished(document, facts.context)
 
 
 def _cancellations(facts: Facts) -> dict[str, Cancellation]:

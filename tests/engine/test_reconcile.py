@@ -10,7 +10,7 @@ import pytest
 from reconciler.cluster.local import LocalCluster
 from reconciler.engine.options import Options
 from reconciler.engine.reconcile import reconcile
-from reconciler.errors import ExitCode, GuardError, SourceError
+from reconciler.errors import ExitCode, Forbidden, GuardError, SourceError
 from reconciler.model import JOB_LABEL, RUN_LABEL, TASK_HASH, Manifest, Result, Verb
 from reconciler.source.repository import Repository
 
@@ -269,3 +269,58 @@ def test_a_job_with_other_labels_that_is_not_on_record_is_left_to_a_person(
     assert first.exit_code is ExitCode.PARTLY
     assert "kubectl label job train-1 -n default --overwrite job-reconciler/job=train" in first.actions[1].reason
     assert (second.status_commit, len(east.list("Job"))) == (None, 1)
+
+
+class Guarded(East):
+    """A cluster where we may look into some namespaces only."""
+
+    allowed: tuple[str, ...] = ("default", "team-b")
+
+    def list(
+        self, kind: str, *, namespace: str | None = None, labels: str | None = None, fields: str | None = None
+    ) -> list[Manifest]:
+        """Refuse what is not allowed."""
+        if kind != "PriorityClass" and namespace not in self.allowed:
+            raise Forbidden(f"could not list {kind} in {namespace}: 403 Forbidden")
+        return super().list(kind, namespace=namespace, labels=labels, fields=fields)
+
+
+def test_a_namespace_that_is_forbidden_holds_its_jobs_alone(
+    clusters: tuple[LocalCluster, LocalCluster], repo: Callable[..., Path], commit: Callable[..., str]
+) -> None:
+    """What we may not see is neither absent nor lost; what we may see goes on."""
+    east, _ = clusters
+    elsewhere = TRAIN + "config: {kubernetes: {namespace: team-b}}\n"
+    folder = repo({"jobs/train.yaml": TRAIN, "jobs/other.yaml": elsewhere})
+    guarded = Guarded(east._folder, {"cpu": "4"})
+    with Repository(folder) as repository:
+        before = reconcile(repository, guarded, Options())
+        guarded.allowed = ("default",)
+        commit(folder, {"jobs/train.yaml": TRAIN.replace("60", "61"), "jobs/new.yaml": elsewhere})
+        first, second = (reconcile(repository, guarded, Options()) for _ in range(2))
+        commit(folder, {"jobs/other.yaml": None})
+        gone = reconcile(repository, guarded, Options())
+
+    reason = (
+        "namespace team-b can't be looked into, so nothing is done there: could not list Job in team-b: 403 Forbidden"
+    )
+    held = [(a.verb, a.name, a.reason) for a in first.actions if a.needs_attention]
+    assert held == [(Verb.HOLD, "new", reason), (Verb.HOLD, "other-1", reason)]
+    assert [(a.verb, a.result, a.name) for a in first.actions if not a.needs_attention] == [
+        (Verb.REPLACE, Result.DONE, "train-2")
+    ]
+    assert first.exit_code is second.exit_code is gone.exit_code is ExitCode.PARTLY
+    assert first.documents["other"] == before.documents["other"] == gone.documents["other"]
+    assert first.documents["new"]["message"] == reason
+    assert len(east.list("Job")) == 2
+
+
+def test_where_every_namespace_is_forbidden_there_is_nothing_to_do(
+    clusters: tuple[LocalCluster, LocalCluster], repo: Callable[..., Path]
+) -> None:
+    """Such credentials are good for nothing here: that is the pass's failure."""
+    east, _ = clusters
+    guarded = Guarded(east._folder, {"cpu": "4"})
+    guarded.allowed = ()
+    with Repository(repo({"jobs/train.yaml": TRAIN})) as repository, pytest.raises(Forbidden, match="in default"):
+        reconcile(repository, guarded, Options())
