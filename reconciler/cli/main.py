@@ -23,6 +23,7 @@ COMMANDS = {
     "show": "Show one job, its runs and its history.",
     "logs": "Print a job's output.",
     "render": "Print the manifests of a job as they would be sent.",
+    "schema": "Print the JSON Schema of a kind of file, for editors.",
     "demo": "Play preemption and recovery on this machine in half a minute.",
 }
 
