@@ -80,7 +80,11 @@ class ClusterUnauthorized(ClusterError):  # noqa: N818
 
 
 class ClusterRefusal(ClusterError):  # noqa: N818
-    """The API's answer about one object."""
+    """The API's answer about one object; `causes` are the fields that it names, each with what is wrong with it."""
+
+    def __init__(self, text: str, causes: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(text)
+        self.causes = causes
 
 
 class NotFound(ClusterRefusal):

@@ -50,9 +50,11 @@ def error_of(status: int, body: bytes, attempt: str) -> ClusterError:
     answer = answer or {}
     kind = _kind_of(status, answer)
     detail = _causes(answer) or shorten(str(answer.get("message") or "no reason given"))
-    return kind(
-        f"could not {attempt}: {status} {answer.get('reason') or kind.__name__}: {detail}{_advice(kind, detail)}"
-    )
+    text = f"could not {attempt}: {status} {answer.get('reason') or kind.__name__}: {detail}{_advice(kind, detail)}"
+    if issubclass(kind, ClusterRefusal):
+        causes = ((cause["field"], _without_value(cause.get("message") or "")) for cause in _field_causes(answer))
+        return kind(text, tuple(causes))
+    return kind(text)
 
 
 def status_of(body: bytes) -> dict[str, Any] | None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reconciler.core.compose import RENDERED
-from reconciler.core.provenance import Marked, leaves
+from reconciler.core.provenance import Marked, leaves, origin_of
 from reconciler.core.render import RunIdentity, explain_template
 from reconciler.core.settings import SKY_FILE
-from reconciler.core.yaml import field_name
+from reconciler.core.yaml import FieldPath, field_name, field_path
 from reconciler.model import MAIN_CONTAINER, Manifest, Site, Task
 
-if TYPE_CHECKING:
-    from reconciler.core.yaml import FieldPath
+_TEMPLATE: FieldPath = ("spec", "template")
+_ENV_INDEX = 4  # spec.containers[n].env[m]
 
 RUN = "run"
 """The layer of what is made for one run and can't be overridden."""
@@ -40,14 +40,32 @@ def explain_job(task: Task, site: Site, run: RunIdentity) -> list[SetField]:
     return [_explained(task, template, path, leaf) for path, leaf in leaves(template)]
 
 
+def explain_field(task: Task, site: Site, run: RunIdentity, field: str) -> SetField | None:
+    """Explain one field of a Job by the name that the API server gives it, such as `spec.template.spec.volumes[0]`.
+
+    None for what is not in its pod template, or in no layer.
+    """
+    path = field_path(field)
+    if path[: len(_TEMPLATE)] != _TEMPLATE:
+        return None
+    path = path[len(_TEMPLATE) :]
+    template = explain_template(task, site, run)
+    origin = origin_of(template, path)
+    layer, setting = (origin.layer, origin.setting or None) if origin else _made(task, template, path)
+    return SetField(field, None, layer, _file(task, layer) if setting else None, setting)
+
+
+def _file(task: Task, layer: str) -> str:
+    return task.path if layer in ("task", RENDERED) else SKY_FILE
+
+
 def _explained(task: Task, template: Manifest, path: FieldPath, leaf: Any) -> SetField:
     name = field_name(path)
     if not isinstance(leaf, Marked):
         layer, setting = _made(task, template, path)
         return SetField(name, leaf, layer, task.path if setting else None, setting)
     setting = leaf.naming(leaf.path) or None
-    file = task.path if leaf.layer in ("task", RENDERED) else SKY_FILE
-    return SetField(name, leaf.value, leaf.layer, file if setting else None, setting)
+    return SetField(name, leaf.value, leaf.layer, _file(task, leaf.layer) if setting else None, setting)
 
 
 def _made(task: Task, template: Manifest, path: FieldPath) -> tuple[str, str | None]:
@@ -56,9 +74,9 @@ def _made(task: Task, template: Manifest, path: FieldPath) -> tuple[str, str | N
         return RENDERED, "resources.accelerators"
     if path == ("spec", "priorityClassName"):
         return "task", "resources.priority_class"
-    if path[:2] == ("spec", "containers") and path[3:4] == ("env",):
+    if path[:2] == ("spec", "containers") and path[3:4] == ("env",) and len(path) > _ENV_INDEX:
         container = template["spec"]["containers"][path[2]]
-        name = str(container["env"][path[4]]["name"]) if container["name"] == MAIN_CONTAINER else ""
+        name = str(container["env"][path[_ENV_INDEX]]["name"]) if container["name"] == MAIN_CONTAINER else ""
         if name in task.env:
             return "task", field_name(("envs", name))
         if name in task.secrets:

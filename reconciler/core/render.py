@@ -96,6 +96,18 @@ def explain_template(task: Task, site: Site, run: RunIdentity) -> Manifest:
     return _template(task, site, run, merged=merged, pod=without_nulls(merged), custom=without_nulls(custom))
 
 
+def run_of(job: Manifest, context: str) -> RunIdentity:
+    """Return the run that a Job of ours was made for, on the cluster where it is to go."""
+    metadata = job["metadata"]
+    return RunIdentity(
+        number=int(metadata["labels"][RUN_LABEL]),
+        owner=metadata["labels"][OWNER_LABEL],
+        commit=metadata["annotations"][COMMIT],
+        context=context,
+        namespace=metadata["namespace"],
+    )
+
+
 def namespace_of(task: Task, site: Site, context: str, default: str | None) -> str:
     """Return where a task's Job goes; `default` is the namespace of the kubeconfig's context."""
     return task.namespace or home_namespace(site, context, default)

@@ -68,7 +68,7 @@ def plan(repository: Repository, cluster: Cluster, options: Options) -> Report:
     if stopped:
         return stopped
     made = make_plan(source, read_live(cluster, source), cluster, options)
-    actions, refused = dry_run(cluster, made.actions)
+    actions, refused = dry_run(cluster, made, source)
     return _report(source, cluster, actions, (*made.problems, *refused), refusal=made.refusal)
 
 

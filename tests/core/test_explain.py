@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.core.compose import MergeConflict, merge_pod_config, setting_name
-from reconciler.core.explain import SetField, explain_job
+from reconciler.core.explain import SetField, explain_field, explain_job
 from reconciler.core.provenance import Marked, Origin, leaves, mark, origin_of
 from reconciler.core.render import RunIdentity, render_job
 from reconciler.core.task import parse_task_file
@@ -107,6 +107,31 @@ def test_who_has_set_a_variable(variable: str, layer: str, setting: str | None) 
     ]
 
     assert (name.layer, name.setting) == (layer, setting)
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"),
+    [
+        ("spec.tolerations[2].operator", ("task", POD + "spec.tolerations[0].operator")),
+        (
+            "spec.nodeSelector[pool]",
+            ("context east", "kubernetes.context_configs.east.pod_config.spec.nodeSelector.pool"),
+        ),
+        ("spec.initContainers[0].name", ("global", "kubernetes.pod_config.spec.containers[1].name")),
+        ("spec.containers[0].image", ("rendered pod", "resources.image_id")),
+        ("spec.containers[0].env[11].name", ("task", "envs.EPOCHS")),
+        ("spec.priorityClassName", ("task", "resources.priority_class")),
+        ("spec.containers[0].terminationMessagePolicy", ("rendered pod", None)),
+    ],
+)
+def test_what_a_server_names_is_found_in_the_settings(field: str, expected: tuple[str, str | None]) -> None:
+    file = parse_task_file("jobs/a.yaml", TASK.encode())
+    assert file.task is not None
+    found = explain_field(file.task, SITE, RUN, f"spec.template.{field}")
+
+    assert found is not None
+    assert (found.layer, found.setting) == expected
+    assert explain_field(file.task, SITE, RUN, "spec.parallelism") is None
 
 
 def test_it_tells_of_every_field_of_the_pod_that_is_sent() -> None:
