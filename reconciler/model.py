@@ -218,6 +218,9 @@ class Limits:
     gpus: int | None = None
 
 
+ALL_ALLOWED = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """Settings for all jobs, from `.sky.yaml` and `reconciler.yaml`. Intervals are seconds.
@@ -238,7 +241,7 @@ class Site:
     interval: float = 60.0
     status_interval: float = 5.0
     history_limit: int = 3
-    limits: Limits = Limits()
+    limits: Limits = ALL_ALLOWED
     pod_config: Manifest = field(default_factory=dict)
     custom_metadata: Manifest = field(default_factory=dict)
     contexts: dict[str, Manifest] = field(default_factory=dict)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from reconciler.core.durations import parse_duration
 from reconciler.errors import UsageError
+from reconciler.model import Limits, Severity
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -23,6 +25,12 @@ cluster_option = click.option(
 status_branch_option = click.option(
     "--status-branch", metavar="NAME", help="Where the status is kept, or none (default: reconciler.yaml, job-status)."
 )
+limits_option = click.option(
+    "--limits",
+    metavar="FILE",
+    envvar="RECONCILER_LIMITS",
+    help="What jobs may ask for, beside the limits of reconciler.yaml: a file that no commit can change.",
+)
 
 GUARDS = {
     "allow_mass_change": "Go on although many running jobs would be cancelled or replaced.",
@@ -34,10 +42,10 @@ GUARDS = {
 
 
 def flags(command: Command) -> Command:
-    """Add the options of a pass: the status branch and the flags that lift a guard."""
+    """Add the options of a pass: the status branch, limits, and the flags that lift a guard."""
     for name, text in reversed(GUARDS.items()):
         command = click.option(f"--{name.replace('_', '-')}", is_flag=True, help=text)(command)
-    return status_branch_option(command)
+    return status_branch_option(limits_option(command))
 
 
 def output_option(*formats: str) -> Callable[[Command], Command]:
@@ -54,6 +62,22 @@ def duration(text: str | None, *, option: str) -> float | None:
         return parse_duration(text)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error
+
+
+def read_limits(path: str | None) -> Limits:
+    """Read the file that `--limits` names. Raises UsageError when it can't be read right: it guards something."""
+    from reconciler.core.settings import parse_limits
+
+    if not path:
+        return Limits()
+    try:
+        limits, problems = parse_limits(path, Path(path).read_bytes())
+    except OSError as error:
+        raise UsageError(f"--limits {path}: {error.strerror}") from error
+    wrong = [f"{p.path}:{p.line or 1}: {p.message}" for p in problems if p.severity is Severity.ERROR]
+    if wrong:
+        raise UsageError("; ".join(wrong))
+    return limits
 
 
 def in_ci() -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from reconciler.cli.clusters import open_cluster
-from reconciler.cli.options import cluster_option, flags, in_ci, output_option, ref_option, repo_option
+from reconciler.cli.options import cluster_option, flags, in_ci, output_option, read_limits, ref_option, repo_option
 from reconciler.cli.output import (
     action_json,
     note,
@@ -34,7 +34,14 @@ VERDICT_STYLES = {"fits": "green", "preempts": "yellow", "waits": "yellow", "nev
 @click.option("--detailed-exitcode", is_flag=True, help="End with 6 when there is something to do, 0 when not.")
 @output_option("json")
 def command(
-    *, repo: str, ref: str | None, cluster: str | None, detailed_exitcode: bool, output: str, **given: Any
+    *,
+    repo: str,
+    ref: str | None,
+    cluster: str | None,
+    limits: str | None,
+    detailed_exitcode: bool,
+    output: str,
+    **given: Any,
 ) -> None:
     """Show what a pass would do now, and write nothing.
 
@@ -47,8 +54,9 @@ def command(
     from reconciler.engine.preview import preview_jobs
     from reconciler.engine.reconcile import plan
 
+    options = Options(ref=ref, in_ci=in_ci(), limits=read_limits(limits), **given)
     with open_repository(repo) as repository, open_cluster(cluster) as live:
-        report = plan(repository, live, Options(ref=ref, in_ci=in_ci(), **given))
+        report = plan(repository, live, options)
         previews, why_not = preview_jobs(live, report.actions)
     if output == "json":
         print_json(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from reconciler.cli.clusters import open_cluster
-from reconciler.cli.options import duration, in_ci
+from reconciler.cli.options import duration, in_ci, read_limits
 from reconciler.cli.output import (
     action_json,
     note,
@@ -50,13 +50,14 @@ def run(
     ref: str | None,
     cluster: str | None,
     output: str,
+    limits: str | None,
     **flags: Any,
 ) -> NoReturn:
     """Make one pass, wait for its jobs, or loop; end with the exit code of what happened."""
     from reconciler.engine.options import Options
     from reconciler.engine.reconcile import plan, reconcile
 
-    options = Options(ref=ref, in_ci=in_ci(), **flags)
+    options = Options(ref=ref, in_ci=in_ci(), limits=read_limits(limits), **flags)
     looping = not (once or dry_run or wait)
     _check_combination(
         looping=looping, dry_run=dry_run, wait=wait, timeout=timeout, interval=interval, output=output, ref=ref

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from reconciler.cli.options import output_option, repo_option
+from reconciler.cli.options import limits_option, output_option, read_limits, repo_option
 from reconciler.cli.output import note, print_annotations, print_json, print_problems
 from reconciler.cli.repositories import open_repository
 from reconciler.core.document import problem_entry
@@ -18,6 +18,7 @@ from reconciler.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from reconciler.engine.validate import CheckedFile
+    from reconciler.model import Limits
     from reconciler.source.repository import Repository
 
 
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
 @repo_option
 @click.option("--ref", metavar="REF", help="Check a commit (default: the files as they stand in the work tree).")
 @click.option("--watch", is_flag=True, help="Check again at each change, until Ctrl-C.")
+@limits_option
 @output_option("json", "github")
-def command(*, paths: tuple[str, ...], repo: str, ref: str | None, watch: bool, output: str) -> None:
+def command(
+    *, paths: tuple[str, ...], repo: str, ref: str | None, watch: bool, limits: str | None, output: str
+) -> None:
     """Check task files, PriorityClasses and settings; say path, line and field of everything that is wrong.
 
     With PATHs only these files and folders are reported; what they mean is still judged among all files.
@@ -41,11 +45,12 @@ def command(*, paths: tuple[str, ...], repo: str, ref: str | None, watch: bool, 
     """  # noqa: D301 - \b keeps click from folding the examples
     from reconciler.engine.validate import validate
 
+    allowed = read_limits(limits)
     with open_repository(repo) as repository:
         chosen = {_from_root(path, repository.work_tree) for path in paths}
         if watch:
-            _watch(repository, chosen, ref=ref, output=output)
-        files = validate(repository, ref, chosen)
+            _watch(repository, chosen, allowed, ref=ref, output=output)
+        files = validate(repository, ref, chosen, allowed)
     _print(files, output)
     sys.exit(ExitCode.FINE if all(file.ok for file in files) else ExitCode.PARTLY)
 
@@ -63,7 +68,7 @@ def _from_root(path: str, root: Path | None) -> str:
     return Path(full).relative_to(above).as_posix()
 
 
-def _watch(repository: Repository, chosen: set[str], *, ref: str | None, output: str) -> NoReturn:
+def _watch(repository: Repository, chosen: set[str], limits: Limits, *, ref: str | None, output: str) -> NoReturn:
     """Check at each change; a path that is gone for a moment, as editors save files, doesn't end it."""
     from reconciler.engine.validate import validate
     from reconciler.source.watch import watch_files
@@ -73,7 +78,7 @@ def _watch(repository: Repository, chosen: set[str], *, ref: str | None, output:
     try:
         for _ in watch_files(repository.work_tree, threading.Event()):
             try:
-                files = validate(repository, None, chosen)
+                files = validate(repository, None, chosen, limits)
             except UsageError as error:
                 note(str(error))
                 continue

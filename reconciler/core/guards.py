@@ -16,26 +16,30 @@ def check_guards(  # noqa: PLR0913 - one flag a guard
     running: int,
     declared_jobs: int,
     declared_classes: int,
+    abandoned: Sequence[str] = (),
     allow_mass_change: bool = False,
     allow_empty_source: bool = False,
 ) -> str | None:
     """Return why these actions must not be carried out, or None.
 
-    `running` counts the unfinished runs on the cluster before the pass; the declared numbers count valid and invalid
-    files and classes of the commit. Nothing at all left of some is more often a wrong folder or branch than a wish.
+    `running` counts the unfinished runs on the cluster before the pass; the declared numbers count the files of the
+    commit that declare something, valid or not. `abandoned` are runs without a Job that no file asks for any more: the
+    pass would give them up on record. Nothing at all left of some is more often a wrong folder or branch than a wish.
     """
     ending = [action for action in actions if action.kind == "Job" and action.verb in (Verb.CANCEL, Verb.REPLACE)]
     if not allow_mass_change and len(ending) > _ALWAYS_FINE and 100 * len(ending) > _PERCENT * running:
         return (
             f"this pass would cancel or replace {len(ending)} of {running} unfinished jobs "
-            f"({_some(ending)}), more than {_ALWAYS_FINE} and {_PERCENT} %: "
+            f"({_some([action.name for action in ending])}), more than {_ALWAYS_FINE} and {_PERCENT} %: "
             "look at `reconcile plan`, then pass --allow-mass-change"
         )
     for kind, word, declared in (("Job", "job", declared_jobs), ("PriorityClass", "PriorityClass", declared_classes)):
-        gone = [action for action in actions if action.kind == kind and action.verb in (Verb.CANCEL, Verb.PRUNE)]
-        if gone and not declared and not allow_empty_source:
+        gone = [action.name for action in actions if action.kind == kind and action.verb in (Verb.CANCEL, Verb.PRUNE)]
+        given_up = abandoned if kind == "Job" else ()
+        if (gone or given_up) and not declared and not allow_empty_source:
+            ends = (f"delete {_some(gone)}" if gone else "", f"give up {_some(given_up)}" if given_up else "")
             return (
-                f"the commit declares no {word} any more, and this pass would delete {_some(gone)}: "
+                f"the commit declares no {word} any more, and this pass would {' and '.join(filter(None, ends))}: "
                 "if that is meant, pass --allow-empty-source"
             )
     return None
@@ -66,7 +70,6 @@ def check_cluster(document: Document | None, context: str, uid: str, owner: str)
     )
 
 
-def _some(actions: Sequence[Action]) -> str:
-    names = [action.name for action in actions[:_ALWAYS_FINE]]
-    more = len(actions) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _ALWAYS_FINE
+    return ", ".join(names[:_ALWAYS_FINE]) + (f" and {more} more" if more > 0 else "")

@@ -19,7 +19,7 @@ from reconciler.core.schema.settings_fields import CONTEXT, KUBERNETES, LIMITS, 
 from reconciler.core.schema.task_fields import CUSTOM_METADATA
 from reconciler.core.schema.task_hash import digest
 from reconciler.core.yaml import FieldPath, field_name, parse_documents
-from reconciler.model import Limits, Manifest, Problem, Site
+from reconciler.model import Limits, Manifest, Problem, Severity, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,6 +54,20 @@ def parse_site(files: Mapping[str, bytes]) -> tuple[Site, list[Problem]]:
             found = list(with_yaml_problems(found, reader.problems))
         problems += found
     return replace(site, site_hash=_site_hash(site)), problems
+
+
+def parse_limits(path: str, data: bytes) -> tuple[Limits, list[Problem]]:
+    """Read limits from a file of their own, which holds what `limits` of reconciler.yaml may hold.
+
+    A file without any is wrong: whoever names one wants some.
+    """
+    documents, problems = parse_documents(data, path)
+    if len(documents) != 1 or not isinstance(documents[0].value, dict):
+        said = "limits are one document, a mapping such as gpus: 8"
+        return Limits(), problems or [Problem(Severity.ERROR, "wrong-type", path, said)]
+    reader = Reader(documents[0], path)
+    limits = _limits(reader, (), documents[0].value)
+    return limits, list(with_yaml_problems(problems, reader.problems))
 
 
 def _read_sky(reader: Reader, site: Site, value: dict[str, Any]) -> Site:

@@ -10,7 +10,7 @@ from reconciler.core.priority import check_priority_files, parse_priority_file
 from reconciler.core.settings import parse_site
 from reconciler.core.task import parse_task_file
 from reconciler.core.yaml import FieldPath, MarkedDocument, field_path, parse_documents
-from reconciler.model import PriorityClass, PriorityFile, Problem, Severity, Site, Task, TaskFile
+from reconciler.model import ALL_ALLOWED, Limits, PriorityClass, PriorityFile, Problem, Severity, Site, Task, TaskFile
 from reconciler.source.revision import SETTINGS
 
 JOBS = "jobs/"
@@ -50,12 +50,15 @@ class Declared:
         return (*self.site_problems, *classes, *self.problems_across, *tasks)
 
 
-def declare(files: Mapping[str, bytes]) -> Declared:
-    """Parse every file; the problems of one never hide those of another."""
+def declare(files: Mapping[str, bytes], limits: Limits = ALL_ALLOWED) -> Declared:
+    """Parse every file; the problems of one never hide those of another.
+
+    A task must keep within `limits`, which no file can change, and within those of the site.
+    """
     site, site_problems = parse_site({path: files[path] for path in SETTINGS if path in files})
     paths = sorted(files)
     priority_files = tuple(parse_priority_file(p, files[p]) for p in paths if p.startswith(PRIORITIES))
-    task_files = tuple(_within_limits(parse_task_file(p, files[p]), site) for p in paths if p.startswith(JOBS))
+    task_files = tuple(_within_limits(parse_task_file(p, files[p]), limits, site) for p in paths if p.startswith(JOBS))
     return Declared(
         site=site,
         site_problems=tuple(site_problems),
@@ -82,11 +85,12 @@ def class_missing(task: Task, name: str, severity: Severity, where: str) -> Prob
     )
 
 
-def _within_limits(file: TaskFile, site: Site) -> TaskFile:
-    """Make a file invalid whose task asks for more than the site allows."""
+def _within_limits(file: TaskFile, limits: Limits, site: Site) -> TaskFile:
+    """Make a file invalid whose task asks for more than is allowed."""
     if file.task is None:
         return file
-    broken = check_limits(file.task, site.limits, site)
+    both = dict.fromkeys((limits, site.limits))
+    broken = dict.fromkeys(problem for each in both for problem in check_limits(file.task, each, site))
     if not broken:
         return file
     return TaskFile(path=file.path, name=file.name, task=None, problems=(*file.problems, *broken))

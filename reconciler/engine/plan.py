@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reconciler.cluster.interface import Cluster
@@ -59,7 +59,8 @@ def make_plan(source: Source, live: Live, cluster: Cluster, options: Options) ->
         *job_problems,
     )
     located = tuple(locate(problems, source.revision.files))
-    return Plan(actions, files, located, _refusal(source, live, cluster, actions, options))
+    made = Plan(actions, files, located, None)
+    return replace(made, refusal=_refusal(source, live, cluster, made, options))
 
 
 def _decide_classes(source: Source, live: Live, used: frozenset[str]) -> list[Action]:
@@ -227,9 +228,7 @@ def _hold_unseen(name: str, document: Document | None, namespace: str, why: str)
     return Action(Verb.HOLD, "Job", namespace, run, name, reason, needs_attention=True)
 
 
-def _refusal(
-    source: Source, live: Live, cluster: Cluster, actions: Iterable[Action], options: Options
-) -> Problem | None:
+def _refusal(source: Source, live: Live, cluster: Cluster, plan: Plan, options: Options) -> Problem | None:
     """Return the guard that stops the pass, if one does."""
     if not options.allow_cluster_change and CLUSTERS in source.record.files:
         try:
@@ -240,11 +239,24 @@ def _refusal(
         if message:
             return Problem(Severity.ERROR, "cluster-change", CLUSTERS, message)
     message = check_guards(
-        tuple(actions),
+        plan.actions,
         running=sum(not run.finished for run in live.runs),
-        declared_jobs=len(source.declared.task_files),
-        declared_classes=len(source.declared.priority_files),
+        declared_jobs=sum(bool(file.task or file.problems) for file in source.declared.task_files),
+        declared_classes=sum(bool(file.classes or file.problems) for file in source.declared.priority_files),
+        abandoned=_abandoned(source, live, cluster, plan.files),
         allow_mass_change=options.allow_mass_change,
         allow_empty_source=options.allow_empty_source,
     )
     return Problem(Severity.ERROR, "guard", "", message) if message else None
+
+
+def _abandoned(source: Source, live: Live, cluster: Cluster, files: Mapping[str, TaskFile]) -> list[str]:
+    """Name the runs on record that are not over, whose file and whose Job are gone."""
+    there = {run.job for run in live.runs} | files.keys()
+    return [
+        f"{name}-{document['run']['number']}"
+        for name, document in sorted(source.documents.items())
+        if name not in there
+        and is_unfinished(document, cluster.context)
+        and document["namespace"] not in live.forbidden
+    ]

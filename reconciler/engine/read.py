@@ -125,12 +125,12 @@ def _refuse_forgotten_record(repository: Repository, status: StatusPlace) -> Non
     )
 
 
-def parse_source(git: Git) -> Source:
+def parse_source(git: Git, options: Options) -> Source:
     """Turn the files of the commit and of the status branch into what they say."""
     documents, unreadable = read_documents(git.record)
     return Source(
         revision=git.setting.revision,
-        declared=declare(git.setting.revision.files),
+        declared=declare(git.setting.revision.files, options.limits),
         owner=git.setting.owner,
         status=git.setting.status,
         record=git.record,

@@ -43,7 +43,7 @@ def render(repository: Repository, options: Options, job: str, *, context: str |
     kubeconfig is not known here. Raises UsageError when no file declares the job.
     """
     revision = read_revision(repository, options.ref)
-    source = parse_source(read_git(repository, revision, options, context or NO_CONTEXT))
+    source = parse_source(read_git(repository, revision, options, context or NO_CONTEXT), options)
     file = _find(source, job)
     task = file.task
     if task is None:

@@ -12,7 +12,7 @@ from reconciler.core.render import RunIdentity, priority_class_of, render_job
 from reconciler.core.schema.fields import listed
 from reconciler.engine.declare import Declared, class_missing, declare, locate
 from reconciler.errors import UsageError
-from reconciler.model import Problem, Severity, Task
+from reconciler.model import ALL_ALLOWED, Limits, Problem, Severity, Task
 from reconciler.source.repository import Repository
 from reconciler.source.revision import FOLDERS, SETTINGS, read_revision, worktree_files
 
@@ -34,7 +34,9 @@ class CheckedFile:
         return not any(problem.severity is Severity.ERROR for problem in self.problems)
 
 
-def validate(repository: Repository, ref: str | None, paths: Collection[str] = ()) -> list[CheckedFile]:
+def validate(
+    repository: Repository, ref: str | None, paths: Collection[str] = (), limits: Limits = ALL_ALLOWED
+) -> list[CheckedFile]:
     """Check the files of a commit, or of the work tree when `ref` is None, in order of path.
 
     With `paths`, files or folders from the root of the repository on, only what they hold is returned. What it means is
@@ -44,7 +46,7 @@ def validate(repository: Repository, ref: str | None, paths: Collection[str] = (
     """
     read, unreadable = _files(repository, ref)
     wanted = _chosen({*read, *(problem.path for problem in unreadable)}, paths)
-    declared = declare(read)
+    declared = declare(read, limits)
     tasks = [task for task in declared.tasks if task.path in wanted]
     _, names = resolve_names(declared.task_files, {}, {})
     found = [*declared.problems, *names, *unreadable, *_unrenderable(declared, tasks)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from reconciler.core.guards import check_cluster, check_guards
@@ -12,8 +14,8 @@ def actions(verb: Verb, number: int, kind: str = "Job") -> list[Action]:
     return [Action(verb, kind, "team-a", f"run-{index}", f"job-{index}", "") for index in range(number)]
 
 
-def check(planned: list[Action], *, running: int = 100, jobs: int = 1, classes: int = 1, **allow: bool) -> str | None:
-    return check_guards(planned, running=running, declared_jobs=jobs, declared_classes=classes, **allow)
+def check(planned: list[Action], *, running: int = 100, jobs: int = 1, classes: int = 1, **more: Any) -> str | None:
+    return check_guards(planned, running=running, declared_jobs=jobs, declared_classes=classes, **more)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,19 @@ def test_empty_source_says_which_and_what_to_do() -> None:
         "the commit declares no job any more, and this pass would delete run-0, run-1: "
         "if that is meant, pass --allow-empty-source"
     )
+
+
+def test_empty_source_gives_no_run_up_on_record() -> None:
+    """A run whose Job is gone has no action, and its file is all that still asks for it."""
+    lost = [f"lost-{number}" for number in range(7)]
+
+    assert check([], jobs=0, abandoned=lost) == (
+        "the commit declares no job any more, and this pass would give up lost-0, lost-1, lost-2, lost-3, lost-4 and 2 "
+        "more: if that is meant, pass --allow-empty-source"
+    )
+    assert "delete run-0 and give up lost-0" in (check(actions(Verb.CANCEL, 1), jobs=0, abandoned=lost[:1]) or "")
+    assert check([], jobs=1, abandoned=lost) is None
+    assert check([], jobs=0, abandoned=lost, allow_empty_source=True) is None
 
 
 def test_another_cluster_under_a_known_name() -> None:

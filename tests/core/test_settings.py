@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.core.schema.settings_fields import CONTEXT, KUBERNETES, LIMITS, RECONCILER, SKY
-from reconciler.core.settings import parse_site
+from reconciler.core.settings import parse_limits, parse_site
 from reconciler.model import Limits, Severity, Site
 
 SKY_FILE = ".sky.yaml"
@@ -269,3 +269,30 @@ def test_any_tree_ends_in_a_site(own: Any, sky: Any) -> None:
     files = {OWN_FILE: json.dumps(own).encode(), SKY_FILE: json.dumps(sky).encode()}
 
     assert parse_site(files) == parse_site(files)
+
+
+def test_limits_of_their_own() -> None:
+    """The fields are those of `limits` in reconciler.yaml."""
+    limits, problems = parse_limits("/etc/limits.yaml", b"gpus: 2\nimages: ['python:*']\n")
+
+    assert (limits, problems) == (Limits(images=("python:*",), gpus=2), [])
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        pytest.param("", "wrong-type", id="empty"),
+        pytest.param("# gpus: 2\n", "wrong-type", id="comments alone"),
+        pytest.param("- gpus\n", "wrong-type", id="a list"),
+        pytest.param("gpus: 1\n---\ngpus: 2\n", "wrong-type", id="two documents"),
+        pytest.param("gpu: 2\n", "unknown-field", id="a misspelt field"),
+        pytest.param("gpus: two\n", "wrong-type", id="no number"),
+        pytest.param("limits: {gpus: 2}\n", "unknown-field", id="the field of reconciler.yaml"),
+        pytest.param("gpus: [\n", "syntax", id="no YAML"),
+    ],
+)
+def test_limits_that_limit_nothing_are_refused(text: str, code: str) -> None:
+    """Somebody relies on them."""
+    _, problems = parse_limits("limits.yaml", text.encode())
+
+    assert [(problem.severity, problem.code) for problem in problems] == [(Severity.ERROR, code)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.flows.conftest import Team
 
 
@@ -54,6 +56,36 @@ def test_an_empty_source(local_team: Team) -> None:
         "the commit declares no job any more, and this pass would delete job-0-1, job-1-1: if that is meant, pass "
         "--allow-empty-source",
     )
+
+
+def test_an_empty_source_whose_jobs_are_all_lost(local_team: Team) -> None:
+    """Their record is all that is left of them; a file of comments declares nothing."""
+    team = local_team
+    team.commit(many(team, 1))
+    team.reconcile()
+    team.delete("Job", "job-0-1")
+    team.commit({"jobs/job-0.yaml": "# run: nothing\n"})
+    ran = team.reconcile()
+
+    assert (ran.code, team.states()) == (5, {"job-0": "SUSPENDED"})
+    assert "give up job-0-1: if that is meant, pass --allow-empty-source" in ran.json["problems"][-1]["message"]
+
+
+def test_limits_from_outside_the_repository(local_team: Team, tmp_path: Path) -> None:
+    """A commit that takes its own limits away is held to those all the same, by the pass, the plan and validate."""
+    team, outside = local_team, tmp_path / "limits.yaml"
+    outside.write_text("images: ['local/*']\n")
+    image = team.task("true", resources={"cpus": 0.1, "image_id": "docker:evil/image:1"})
+    settings = f"namespace: {team.namespace}\nlimits: {{images: ['*']}}\ndefault_image: local/bash:1\n"
+    team.commit({"reconciler.yaml": settings, "jobs/a.yaml": image})
+    words = (("--once",), ("plan",), ("validate", "--ref", "HEAD"))
+    ran = [team.run(*command, "--limits", str(outside)) for command in words]
+    ran.append(team.run("validate", RECONCILER_LIMITS=str(outside)))
+    said = "the image 'evil/image:1' is not among those allowed here: local/*"
+
+    assert [(each.code, said in each.stdout + each.stderr) for each in ran] == [(3, True)] * 4
+    assert team.run("validate").code == 0
+    assert team.run("plan", "--limits", str(tmp_path / "none")).code == 2
 
 
 def test_no_class_is_left(local_team: Team) -> None:
