@@ -5,8 +5,6 @@ file and what to do, kubectl's own choice of current-context, and an exec plugin
 Credentials are read when asked for; who finds them refused asks again.
 """
 
-# mypy: untyped-calls-exclude=kubernetes
-# (the client ships types, but not for its kubeconfig loader)
 from __future__ import annotations
 
 import base64
