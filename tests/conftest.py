@@ -25,6 +25,7 @@ import control_plane as control_plane_module
 import pytest
 import real_node
 from control_plane import ControlPlane
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,6 +50,14 @@ ENVIRONMENT = {
 
 
 def pytest_configure() -> None:
+    """Choose how long properties are looked into: briefly by everybody, thoroughly where all tiers must run."""
+    settings.register_profile("brief", max_examples=30)
+    settings.register_profile("thorough", max_examples=200, deadline=None)
+    settings.load_profile("thorough" if TIERS_REQUIRED else "brief")
+    _hear_signals()
+
+
+def _hear_signals() -> None:
     """Hear signals, and let children hear them: a shell that starts us in the background has told us to ignore some."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGQUIT, signal.SIGHUP):
@@ -58,6 +67,11 @@ def pytest_configure() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add our own options."""
     parser.addoption("--update-golden", action="store_true", help="write what came out over the golden files")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Take two workers a core for `-n auto`: many tests wait for a process more than they compute."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

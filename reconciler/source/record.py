@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from reconciler.core.schema.name_rules import is_branch
 from reconciler.errors import SourceError, UsageError
 from reconciler.source.objects import REGULAR, list_tree, read_blobs
 from reconciler.source.remote import ls_remote, normalise_url
@@ -45,7 +46,7 @@ def read_record(
     are not ours and left out. Raises SourceError when it can't be read whole, or when it is the branch that HEAD is on;
     UsageError for a name that git does not allow.
     """
-    if repository.execute("check-ref-format", f"refs/heads/{branch}").returncode:
+    if not is_branch(branch):
         raise UsageError(f"{branch!r} can't be the name of a branch; correct status_branch or --status-branch")
     tip = _fetched(repository, branch, remote, refs) if remote else _local_tip(repository, branch)
     _refuse_source_branch(repository, branch, tip)

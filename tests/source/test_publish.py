@@ -373,7 +373,7 @@ def test_a_forced_push_by_others_is_built_upon(work: Path, tmp_path: Path, git: 
     assert _record(work).files == {"a": b"2", "b": b"2"}
 
 
-@pytest.mark.parametrize(("place", "times"), [("origin", 20), (None, 8)])
+@pytest.mark.parametrize(("place", "times"), [("origin", 8), (None, 8)])
 def test_two_publishers_lose_nothing(work: Path, remote: Path, git: Git, *, place: str | None, times: int) -> None:
     """Each writes many times to one branch, from clones of their own or in one repository."""
     git(work.parent, "clone", "--quiet", "remote.git", "other")
