@@ -9,7 +9,8 @@ import click
 from reconciler.cli.options import cluster_option, output_option, ref_option, repo_option, status_branch_option
 from reconciler.cli.output import print_json, print_problems, print_table, state_cell
 from reconciler.cli.repositories import job_argument, open_repository
-from reconciler.model import Document, Problem, Severity
+from reconciler.core.document import problem_of
+from reconciler.model import Document
 
 
 @click.command(name="show")
@@ -37,14 +38,19 @@ def command(
     if output == "json":
         print_json(job=document)
         return
-    _print_facts(document)
-    _print_attempts(document)
-    _print_runs(document)
+    print_document(document)
     if history:
         click.echo("\nHistory")
         for line in history:
             click.echo(f"  {line}")
-    print_problems(Problem(**{**p, "severity": Severity(p["severity"])}) for p in document["problems"])
+    print_problems(problem_of(entry) for entry in document["problems"])
+
+
+def print_document(document: Document) -> None:
+    """Print what a document tells, but for its problems."""
+    _print_facts(document)
+    _print_attempts(document)
+    _print_runs(document)
 
 
 def _print_facts(document: Document) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
 
+from reconciler.core.status.document_shape import DOCUMENT
 from reconciler.core.status.document_text import SCHEMA_VERSION
 from reconciler.core.status.run_history import durations, is_complete, merge_attempts
 from reconciler.model import (
@@ -26,27 +26,7 @@ from reconciler.model import (
     TaskFile,
 )
 
-KEYS = (
-    *("schema_version", "job", "file", "commit", "run", "state", "reason", "message", "priority", "resources"),
-    *("context", "namespace", "recoveries", "restarts_on_error", "evictions", "exact"),
-    *("submitted_at", "started_at", "ended_at", "queued_seconds", "run_seconds", "recovering_seconds"),
-    *("attempts", "attempts_complete", "runs", "problems"),
-)
-_TYPES: dict[str, Any] = {
-    **dict.fromkeys(("job", "state"), str),
-    **dict.fromkeys(("file", "commit", "reason", "message", "resources", "context", "namespace"), str | None),
-    **dict.fromkeys(("submitted_at", "started_at", "ended_at"), str | None),
-    **dict.fromkeys(("recoveries", "restarts_on_error", "evictions"), int),
-    **dict.fromkeys(("queued_seconds", "run_seconds", "recovering_seconds"), int | None),
-    **dict.fromkeys(("attempts", "runs", "problems"), list),
-    **dict.fromkeys(("exact", "attempts_complete"), bool),
-    "run": dict | None,
-    "priority": dict,
-}
-_ENTRY_KEYS = {
-    "attempts": {"started_at", "ended_at", "node", "reason", "exit_code", "pod"},
-    "problems": {"severity", "code", "message"},
-}
+KEYS = tuple(DOCUMENT)
 _CANCELLED = "Cancelled"
 _STICKY = ("evicted-for-own-limit", "recovers-often")
 
@@ -115,22 +95,9 @@ def job_document(name: str, known: Known, previous: Document | None) -> Document
 
 
 def recorded_runs(document: Document) -> tuple[RecordedRun, ...]:
-    """Return all runs that a document knows, the newest first.
-
-    Raises ValueError for a document that lost its form, in whatever part: to read it as empty would run its job again.
-    """
-    if missing := [key for key in KEYS if key not in document]:
-        raise ValueError(f"lacks {', '.join(missing)}")
-    if wrong := [key for key, types in _TYPES.items() if not isinstance(document[key], types)]:
-        raise ValueError(f"has another kind of value than it was written with in {', '.join(wrong)}")
-    try:
-        for key, needed in _ENTRY_KEYS.items():
-            if not all(needed <= entry.keys() for entry in document[key]):
-                raise ValueError(f"has {key} without {', '.join(sorted(needed))}")
-        entries = [_entry(document), *document["runs"]] if document["run"] else document["runs"]
-        return tuple(_recorded(entry) for entry in entries)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"is no job document of ours: {error!r}") from error
+    """Return all runs that a document knows, the newest first."""
+    entries = [_entry(document), *document["runs"]] if document["run"] else document["runs"]
+    return tuple(_recorded(entry) for entry in entries)
 
 
 def is_unfinished(document: Document, context: str) -> bool:
@@ -304,17 +271,8 @@ def _settled(entry: Document, current: Document, known: Known) -> Document:
 
 
 def _recorded(entry: Document) -> RecordedRun:
-    if not all(isinstance(entry[key], int) for key in ("number", "recoveries")):
-        raise TypeError("a run's number and recoveries are integers")
-    if not all(isinstance(entry[key], str) for key in ("task_hash", "uid")):
-        raise TypeError("a run's task_hash and uid are text")
     return RecordedRun(
-        number=int(entry["number"]),
-        task_hash=str(entry["task_hash"]),
-        uid=str(entry["uid"]),
-        state=State(entry["state"]),
-        recoveries=int(entry["recoveries"]),
-        ended_at=entry["ended_at"],
+        **{field.name: entry[field.name] for field in fields(RecordedRun)} | {"state": State(entry["state"])}
     )
 
 
@@ -349,3 +307,9 @@ def problem_entry(problem: Problem) -> Document:
         "field": problem.field,
         "message": problem.message,
     }
+
+
+def problem_of(entry: Document) -> Problem:
+    """Return the problem that a document tells of."""
+    known = {field.name: entry[field.name] for field in fields(Problem)}
+    return Problem(**known | {"severity": Severity(entry["severity"])})

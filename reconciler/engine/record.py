@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reconciler.core.document import recorded_runs
 from reconciler.core.schema.fields import did_you_mean
 from reconciler.core.settings import parse_site
+from reconciler.core.status.document_shape import check_document
 from reconciler.core.status.document_text import load
 from reconciler.engine.declare import JOBS
 from reconciler.engine.options import Options
@@ -55,7 +55,7 @@ def read_documents(record: Record) -> tuple[dict[str, Document], dict[str, Probl
             continue
         try:
             document = load(data.decode())
-            recorded_runs(document)
+            check_document(document, name)
         except ValueError as error:
             unreadable[name] = _unreadable(path, name, str(error))
         else:

@@ -499,38 +499,6 @@ def test_recorded_runs(write: Write, live_run: Live, recorded_run: Callable[...,
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        pytest.param({"state": "DONE"}, "'DONE' is not a valid State", id="state"),
-        pytest.param({"runs": None}, "has another kind of value than it was written with in runs", id="runs"),
-        pytest.param({"runs": ["train-2"]}, "is no job document of ours: TypeError(", id="a run"),
-        pytest.param({"run": {"number": 3}}, "is no job document of ours: KeyError('task_hash')", id="run"),
-        pytest.param(
-            {"run": "train-3", "message": 3},
-            "has another kind of value than it was written with in message, run",
-            id="text for a mapping, number for a text",
-        ),
-        pytest.param({"attempts": [{"pod": "x"}]}, "has attempts without ended_at, exit_code", id="attempt"),
-        pytest.param({"problems": ["x"]}, "is no job document of ours: AttributeError(", id="problem"),
-    ],
-)
-def test_damaged_document(write: Write, live_run: Live, damage: Document, message: str) -> None:
-    """A record that can't be read must not pass for an empty one: its job would run again."""
-    with pytest.raises(ValueError) as error:  # noqa: PT011 - the message is looked at below
-        recorded_runs(write(live_run(3)) | damage)
-
-    assert message in str(error.value)
-
-
-def test_document_without_a_key(write: Write, live_run: Live) -> None:
-    document = write(live_run(3))
-    del document["attempts"], document["exact"]
-
-    with pytest.raises(ValueError, match="lacks exact, attempts"):
-        recorded_runs(document)
-
-
-@pytest.mark.parametrize(
     ("changes", "expected"),
     [
         pytest.param({}, "1x[CPU:4]", id="cpus"),
