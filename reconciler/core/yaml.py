@@ -160,6 +160,7 @@ def parse_documents(data: bytes | str, path: str) -> tuple[list[MarkedDocument],
         explained = explain(error, raw)
         if (explained.code, explained.line) not in {(fault.code, fault.line) for fault in faults}:
             faults.append(explained)
+    faults.sort(key=lambda fault: (fault.line, fault.column))
     return documents, [_problem(fault, path) for fault in faults]
 
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from reconciler.core.names import resolve_names
 from reconciler.core.pod.rendered_pod import NO_CONTEXT
 from reconciler.core.render import RunIdentity, priority_class_of, render_job
-from reconciler.core.schema.fields import listed
+from reconciler.core.schema.fields import in_order, listed
 from reconciler.engine.declare import Declared, class_missing, declare, locate
 from reconciler.errors import UsageError
 from reconciler.model import ALL_ALLOWED, Limits, Problem, Severity, Task
@@ -57,7 +57,7 @@ def validate(
     jobs = {file.path: (file.name,) for file in declared.task_files if file.name}
     classes = {file.path: tuple(c.name for c in file.classes) for file in declared.priority_files}
     return [
-        CheckedFile(path, jobs.get(path, ()), classes.get(path, ()), tuple(problems))
+        CheckedFile(path, jobs.get(path, ()), classes.get(path, ()), in_order(problems))
         for path, problems in sorted(by_path.items())
     ]
 

@@ -196,7 +196,7 @@ SKY_TREES = mappings(
 OWN_TREES = mappings(RECONCILER, limits=mappings(LIMITS))
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(
     st.tuples(st.just("task"), TASK_TREES)
     | st.tuples(st.just("task"), RESOURCE_TREES.map(lambda resources: {"run": "x", "resources": resources}))
