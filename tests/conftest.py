@@ -51,7 +51,7 @@ ENVIRONMENT = {
 
 def pytest_configure() -> None:
     """Choose how long properties are looked into: briefly by everybody, thoroughly where all tiers must run."""
-    settings.register_profile("brief", max_examples=30)
+    settings.register_profile("brief", max_examples=30, deadline=None)  # others use this machine too
     settings.register_profile("thorough", max_examples=200, deadline=None)
     settings.load_profile("thorough" if TIERS_REQUIRED else "brief")
     _hear_signals()

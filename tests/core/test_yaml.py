@@ -110,8 +110,16 @@ def test_type_of_a_scalar(text: str, value: object) -> None:
         pytest.param("a: !!int x", "unsupported-tag", 1, "the tag !!int", id="tag-that-lies"),
         pytest.param("a: !!set {b}", "unsupported-tag", 1, "the tag !!set", id="set"),
         pytest.param("a: !x {b: 1}", "unsupported-tag", 1, "the tag !x", id="own-tag"),
-        pytest.param("a: 'b", "syntax", 1, "not valid YAML: found unexpected end of stream", id="open-quote"),
-        pytest.param("a: b: c", "syntax", 1, "mapping values are not allowed", id="two-colons"),
+        pytest.param("a: 'b\n\nc: d", "syntax", 1, "a quote that is opened here, and never closed", id="open-quote"),
+        pytest.param("a: b: c", "syntax", 1, "quote a text with a colon in it", id="two-colons"),
+        pytest.param("a: b\n  --c: d", "syntax", 2, "or indent less", id="too-far"),
+        pytest.param("a: >\n b\nc\nd: e", "syntax", 3, "neither `key: value` nor part of the text", id="no-colon"),
+        pytest.param("a:\n  b: 1\n c: 2", "syntax", 3, "fits none of the lines above", id="between-levels"),
+        pytest.param("a: @b", "syntax", 1, "a text that begins with this character needs quotes", id="at"),
+        pytest.param("a: *", "syntax", 1, "* begins an alias", id="star"),
+        pytest.param("a: &", "syntax", 1, "& begins an anchor", id="ampersand"),
+        pytest.param('a: "\\d"', "syntax", 1, "write \\\\, or use single quotes", id="escape"),
+        pytest.param("%YAML 2.0\n---\na: b", "syntax", 1, "not valid YAML: ", id="another-yaml"),
         pytest.param("a: *b", "syntax", 1, "the alias *b has no anchor &b before it", id="undefined-alias"),
         pytest.param('a: "\\ud800"', None, 1, "", id="half-a-surrogate"),
         pytest.param(b"a: \xe9", "not-utf8", 1, "not UTF-8 at byte 3", id="latin-1"),
@@ -130,6 +138,23 @@ def test_refusal(text: str | bytes, code: str | None, line: int, message: str) -
     assert (problem.path, problem.severity, problem.line) == ("f.yaml", "error", line if code else problem.line)
     assert problem.code == (code or problem.code)
     assert message in problem.message
+
+
+@pytest.mark.parametrize(
+    ("text", "beyond"),
+    [
+        pytest.param("[" * 64 + "]" * 64, "[" * 65 + "]" * 65, id="depth"),
+        pytest.param("a: [" + "1," * 9_997 + "]", "a: [" + "1," * 9_998 + "]", id="values"),
+        pytest.param(
+            "a: &x [1, 2]\nb: [" + "*x," * 3_331 + "]", "a: &x [1, 2]\nb: [" + "*x," * 3_332 + "]", id="aliases"
+        ),
+        pytest.param("#" * MAX_BYTES, "#" * (MAX_BYTES + 1), id="bytes"),
+    ],
+)
+def test_what_is_within_its_bounds_is_read(text: str, beyond: str) -> None:
+    """64 levels, 10 000 keys and values with aliases expanded, and 1 MiB: not one more."""
+    assert parse_documents(text, "f.yaml")[1] == []
+    assert len(parse_documents(beyond, "f.yaml")[1]) == 1
 
 
 def test_all_duplicates_are_reported_and_the_first_value_stands() -> None:

@@ -19,6 +19,29 @@ _COMMAND = re.compile(
 _CONFLICT = re.compile(r"^(?:<{7}|>{7}) |^={7}$|^\|{7} ", re.MULTILINE)
 _SHOWN = 60
 _MOST_TAG_DIRECTIVES = 100
+# What the parser says of the likeliest mistakes, what they are, and whether they are where it was or where it began.
+_LIKELY = (
+    (
+        "mapping values are not allowed",
+        "a colon that ends no key: quote a text with a colon in it, or write it as a block after |; or indent less",
+        False,
+    ),
+    (
+        "could not find expected ':'",
+        "a line that is neither `key: value` nor part of the text above: indent it, or put a colon and a blank in",
+        True,
+    ),
+    (
+        "parsing a block mapping",
+        "a line whose indentation fits none of the lines above, or a text without quotes",
+        False,
+    ),
+    ("scanning a quoted scalar", "a quote that is opened here, and never closed", True),
+    ("unknown escape character", "a \\ in double quotes begins an escape: write \\\\, or use single quotes", False),
+    ("cannot start any token", "a text that begins with this character needs quotes", False),
+    ("scanning an alias", "* begins an alias: a text that begins with it needs quotes", False),
+    ("scanning an anchor", "& begins an anchor: a text that begins with it needs quotes", False),
+)
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels, aliases expanded"
 TEMPLATE = (
     "an unrendered template ({{ }} or {% %}): commit the rendered file, or quote the value if it is meant as text"
@@ -104,9 +127,19 @@ def _at_mark(error: Exception, text: str) -> Fault:
     elif "\t" in indentation or here[mark.column : mark.column + 1] == "\t":
         code, message = "tab", "a tab, where YAML takes only blanks for indentation"
     else:
-        where = f" ({getattr(error, 'context', None)}, from line {context.line + 1})" if context else ""
-        code, message = "syntax", f"not valid YAML: {getattr(error, 'problem', None)}{where}"
+        return _syntax(error, mark, context)
     return Fault(code, message, line=mark.line + 1, column=mark.column + 1)
+
+
+def _syntax(error: Exception, mark: Any, context: Any) -> Fault:
+    began = f" {getattr(error, 'context', None)}, from line {context.line + 1}" if context else ""
+    said = f"{getattr(error, 'problem', None)}{began}"
+    for words, likely, at_beginning in _LIKELY:
+        if words in said:
+            place = context if context and at_beginning else mark
+            message = f"not valid YAML: {likely} (the parser says: {said})"
+            return Fault("syntax", message, line=place.line + 1, column=place.column + 1)
+    return Fault("syntax", f"not valid YAML: {said}", line=mark.line + 1, column=mark.column + 1)
 
 
 def _place(before: str) -> tuple[int, int]:
