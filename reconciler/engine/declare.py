@@ -32,6 +32,11 @@ class Declared:
     problems_across: tuple[Problem, ...]
 
     @property
+    def site_is_sound(self) -> bool:
+        """Whether the settings can be read right; else no job may be made by them."""
+        return not any(problem.severity is Severity.ERROR for problem in self.site_problems)
+
+    @property
     def tasks(self) -> tuple[Task, ...]:
         """The valid tasks, in order of path."""
         return tuple(file.task for file in self.task_files if file.task)

@@ -104,7 +104,7 @@ def _stopped(source: Source, cluster: Cluster, options: Options) -> Report | Non
         problem = Problem(Severity.WARNING, "superseded", "", message)
         return _report(source, cluster, (), (problem,), superseded=True, superseded_is_fine=options.in_ci)
     unread = tuple(p for p in source.revision.problems if p.path in SETTINGS and p.severity is Severity.ERROR)
-    if unread or any(problem.severity is Severity.ERROR for problem in source.declared.site_problems):
+    if unread or not source.declared.site_is_sound:
         return _report(source, cluster, (), (*unread, *source.declared.problems))
     return None
 

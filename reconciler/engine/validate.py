@@ -82,7 +82,12 @@ def _files(repository: Repository, ref: str | None) -> tuple[dict[str, bytes], t
 
 
 def _unrenderable(declared: Declared, tasks: Iterable[Task]) -> list[Problem]:
-    """Render each task as a pass would: the layers of pod_config may not fit together."""
+    """Render each task as a pass would: the layers of pod_config may not fit together.
+
+    With settings that are wrong themselves a pass would render none, and each job would repeat the same mistake.
+    """
+    if not declared.site_is_sound:
+        return []
     return [p for task in tasks for p in render_job(task, declared.site, _run_of(task))[1]]
 
 
