@@ -5,14 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from reconciler.engine.loop import Loop, Rhythm
 from reconciler.errors import ClusterUnreachable
 
 
-def run_for(seconds: float, loop: Loop) -> None:
-    """Run the loop and end it from outside."""
-    threading.Timer(seconds, loop.end).start()
+def run_until(number: int, passes: list[float], loop: Loop) -> None:
+    """Run the loop until so many passes were made and no further one followed them at once, or for 20 s."""
+
+    def end() -> None:
+        last = time.monotonic() + 20
+        while len(passes) < number and time.monotonic() < last:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        loop.end()
+
+    threading.Thread(target=end).start()
     loop.run()
 
 
@@ -29,9 +38,10 @@ def counted(passes: list[float], *, wrote: bool = False) -> Callable[[], bool]:
 def test_it_looks_periodically_whatever_happens() -> None:
     """Events may be lost; the interval is the bound."""
     passes: list[float] = []
-    run_for(0.5, Loop(counted(passes), Rhythm(interval=0.1, status_interval=0), complain=print))
+    run_until(3, passes, Loop(counted(passes), Rhythm(interval=0.2, status_interval=0), complain=print))
 
-    assert 3 <= len(passes) <= 6
+    assert all(later - earlier > 0.19 for earlier, later in pairwise(passes))
+    assert len(passes) >= 3
 
 
 def test_a_burst_of_events_is_one_pass() -> None:
@@ -44,7 +54,7 @@ def test_a_burst_of_events_is_one_pass() -> None:
             loop.look()
 
     threading.Timer(0.1, burst).start()
-    run_for(0.4, loop)
+    run_until(2, passes, loop)
 
     assert len(passes) == 2
 
@@ -54,7 +64,7 @@ def test_an_event_during_the_rest_is_not_lost() -> None:
     passes: list[float] = []
     loop = Loop(counted(passes, wrote=True), Rhythm(interval=60, status_interval=0.3), complain=print)
     threading.Timer(0.05, loop.look).start()
-    run_for(0.5, loop)
+    run_until(2, passes, loop)
 
     assert len(passes) == 2
     assert passes[1] - passes[0] >= 0.3
@@ -89,7 +99,7 @@ def test_it_follows_a_source_of_events_until_it_ends() -> None:
 
     loop = Loop(counted(passes), Rhythm(interval=60, status_interval=0), complain=print)
     loop.follow(events())
-    run_for(0.3, loop)
+    run_until(2, passes, loop)
 
     assert len(passes) == 2
     assert loop.stop.is_set()
