@@ -212,7 +212,10 @@ def test_row_43_an_empty_list_clears_a_replaced_one_through_all_phases() -> None
 
 @pytest.mark.parametrize("case", json.loads(GOLDEN.read_text(encoding="utf-8")))
 def test_parity_with_skypilot(case: dict[str, Any]) -> None:
-    """Outputs of upstream's own function, frozen; `error` is the field that it names, null where it fell over."""
+    """Outputs of upstream's own function, frozen by `python -m tests.bench.merge --freeze`.
+
+    `error` is the field that it names, null where it fell over.
+    """
     if "error" in case:
         with pytest.raises(MergeConflict) as raised:
             merge_pod_config(case["base"], case["override"])
