@@ -22,6 +22,8 @@ RENDER_HASH = "job-reconciler/render-hash"
 SITE_HASH = "job-reconciler/site-hash"
 FILE = "job-reconciler/file"
 COMMIT = "job-reconciler/commit"
+FILES_HASH = "job-reconciler/files-hash"
+INCOMPLETE = "job-reconciler/incomplete"
 MAIN_CONTAINER = "main"
 
 
@@ -101,6 +103,36 @@ class Accelerators:
 
 
 @dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """A leaf of a git tree: `path` as git holds it, `size` 0 for a submodule."""
+
+    mode: str
+    sha: str
+    size: int
+    path: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FileMount:
+    """A file or folder of the repository, `""` for all of it, and where a job finds it: below `~/` or from `/`.
+
+    `field` is where the task file asks for it.
+    """
+
+    source: str
+    destination: str
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class GitWorkdir:
+    """A workdir that is another repository; `ref` None is what its HEAD names."""
+
+    url: str
+    ref: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Resources:
     """What one node of a task asks for. `cpus` and `memory` are Kubernetes quantities (`"4"`, `"500m"`, `"16Gi"`).
 
@@ -140,7 +172,8 @@ class Task:
     `name` is the job's normalised name (a DNS label of at most 46 characters), `original_name` what the file said, if
     it did. `task_hash` is the SHA-256 in hex that decides whether a file is a new version. `context` and `namespace`
     are None where the file doesn't say. `secrets` maps a variable to a key of the Secret `secret` (None: the site's).
-    `env` and `secrets` keep the order of the file. `pod_config` and `custom_metadata` are this task's layer alone.
+    `env` and `secrets` keep the order of the file. `secret_values` are the secrets whose values stand in the file;
+    nobody may show them. `pod_config` and `custom_metadata` are this task's layer alone.
     """
 
     path: str
@@ -167,6 +200,9 @@ class Task:
     timeout_seconds: int | None
     set_pod_resource_limits: float | None
     volumes: tuple[Volume, ...] = ()
+    workdir: FileMount | GitWorkdir | None = None
+    file_mounts: tuple[FileMount, ...] = ()
+    secret_values: dict[str, str] = field(default_factory=dict, repr=False)
     warnings: tuple[Problem, ...] = ()
 
 
@@ -237,6 +273,7 @@ class Site:
     namespace: str | None = None
     sky_namespace: str | None = None
     default_image: str = "python:3.12"
+    git_image: str = "alpine/git:v2.47.2"
     secret: str = "job-secrets"  # noqa: S105 - the name of a Secret
     interval: float = 60.0
     status_interval: float = 5.0
@@ -327,7 +364,8 @@ class RecordedRun:
 class Action:
     """One thing a pass does, or on purpose doesn't, about one object; `result` is None in a plan.
 
-    `manifest` is what create and replace send, and the merge patch of an update. `live` is the object to patch or
+    `manifest` is what create and replace send, and the merge patch of an update. `owned` are the objects that a run
+    needs besides, and that go with it. `live` is the object to patch or
     delete, as it was read: its uid and resourceVersion guard the request. `deleted` tells, whatever else became of the
     action, that the server has accepted the deletion of `live`. `needs_attention` marks what does not heal by itself:
     the pass then ends with exit code 3.
@@ -341,6 +379,7 @@ class Action:
     reason: str
     result: Result | None = None
     manifest: Manifest | None = None
+    owned: tuple[Manifest, ...] = field(default=(), repr=False)
     live: Manifest | None = None
     deleted: bool = False
     needs_attention: bool = False

@@ -32,7 +32,7 @@ KUBERNETES = "config.kubernetes."
 POD_CONFIG = f"{KUBERNETES}pod_config."
 TABLES: dict[str, dict[str, list[tuple[str, Fields]]]] = {
     "fields.md": {
-        "task": [("", task_fields.TASK)],
+        "task": [("", task_fields.TASK), ("workdir.", task_fields.WORKDIR)],
         "resources": [("resources.", task_fields.RESOURCES), ("resources.job_recovery.", task_fields.JOB_RECOVERY)],
         "volumes": [("volumes.PATH.", task_fields.VOLUME), ("volumes.PATH.config.", task_fields.VOLUME_CONFIG)],
         "config": [

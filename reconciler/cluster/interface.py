@@ -28,6 +28,8 @@ KINDS = {
     "Event": Kind("v1", "events", namespaced=True),
     "Node": Kind("v1", "nodes", namespaced=False),
     "Namespace": Kind("v1", "namespaces", namespaced=False),
+    "ConfigMap": Kind("v1", "configmaps", namespaced=True),
+    "Secret": Kind("v1", "secrets", namespaced=True),
     "PriorityClass": Kind("scheduling.k8s.io/v1", "priorityclasses", namespaced=False),
 }
 
@@ -63,8 +65,8 @@ class Cluster(Protocol):
         """List a kind whole (all pages, consistent), in one namespace or in all. Selectors are Kubernetes' strings."""
         ...
 
-    def get(self, kind: str, name: str, *, namespace: str | None = None) -> Manifest:
-        """Return one object. Raises NotFound."""
+    def get(self, kind: str, name: str, *, namespace: str | None = None, metadata_only: bool = False) -> Manifest:
+        """Return one object, or no more of it than its metadata. Raises NotFound."""
         ...
 
     def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:

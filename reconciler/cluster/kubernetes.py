@@ -16,6 +16,7 @@ import math
 import re
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -35,6 +36,7 @@ OLDEST_VERSION = (1, 31)
 _PAGE = 500
 _WRITE = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
 _CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _NO_QUERY: Mapping[str, str] = {}
 _SILENCE = 5.0  # what a watch may go on saying nothing for after the server should have ended it
 
@@ -105,11 +107,16 @@ class KubernetesCluster:
         except Expired:
             return [item for page in self._pages(kind, namespace, query) for item in page]
 
-    def get(self, kind: str, name: str, *, namespace: str | None = None) -> Manifest:
-        """Return one object. Raises NotFound."""
+    def get(self, kind: str, name: str, *, namespace: str | None = None, metadata_only: bool = False) -> Manifest:
+        """Return one object, or its metadata alone, which is all that the server then sends. Raises NotFound."""
         namespace = self._namespace(kind, namespace)
         purpose = f"read {_title(kind, namespace, name)}"
-        return self._expect(kind, self._read(_path(kind, namespace, name), purpose), purpose)
+        path = _path(kind, namespace, name)
+        if metadata_only:
+            request = self._get(path, purpose, _NO_QUERY, read_timeout=self._patience.read)
+            answer = self._transport.call(replace(request, accept=_METADATA))
+            return self._expect("PartialObjectMetadata", answer, purpose)
+        return self._expect(kind, self._read(path, purpose), purpose)
 
     def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Create an object. Raises ClusterError when the server is too old to keep count of a job's recoveries."""

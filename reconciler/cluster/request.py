@@ -34,4 +34,5 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     body: Manifest | None = None
     content_type: str = "application/json"
+    accept: str = "application/json"
     repeatable: bool = False

@@ -179,7 +179,7 @@ def _connect(access: Access) -> _Connection:
 
 def _headers(request: Request, access: Access, encoding: str) -> dict[str, str]:
     headers = {
-        "Accept": "application/json",
+        "Accept": request.accept,
         "Accept-Encoding": encoding,
         "User-Agent": f"job-reconciler/{__version__}",
     }

@@ -180,12 +180,13 @@ def _deadline(pod: Manifest) -> str:
     return f"pod {metadata.get('name')} on node {node} has until {metadata.get('deletionTimestamp')} to end"
 
 
-def _failed_init(status: Manifest) -> tuple[str, str] | None:
+def _failed_init(status: Manifest) -> tuple[str, str | None] | None:
     for container in objects(status.get("initContainerStatuses")):
         ended = mapping(mapping(container.get("state")).get("terminated"))
         if code := _integer(ended.get("exitCode")):
             reason = text(ended.get("reason")) or "Error"
-            return f"Init:{reason}", f"init container {container.get('name')} ended with exit code {code}"
+            message = f"init container {container.get('name')} ended with exit code {code}"
+            return f"Init:{reason}", text(": ".join(filter(None, (message, text(ended.get("message"))))))
     return None
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from reconciler.core.deletion import going
 from reconciler.model import (
     ANNOTATION_PREFIX,
+    INCOMPLETE,
     SITE_HASH,
     TERMINAL_STATES,
     Action,
@@ -125,7 +126,10 @@ def _go_on(job: _Job, run: LiveRun, wanted: Wanted) -> Action:
     """Leave a run of the wanted version alone, but for what can change in a running Job: whether it is suspended."""
     spec, metadata = run.manifest.get("spec") or {}, run.manifest.get("metadata") or {}
     suspend = wanted.task.suspend
-    by_kueue = _KUEUE_QUEUE in (metadata.get("labels") or {})  # it suspends and resumes; a second hand would be undone
+    by_kueue = _is_by_kueue(run.manifest)
+    if is_incomplete(run.manifest):
+        update = _on(Verb.UPDATE, job, run, "is made, but not yet all that it needs")
+        return replace(update, manifest=completion(run.manifest, suspend=suspend))
     if suspend != bool(spec.get("suspend")) and not by_kueue:
         patch: Manifest = {"spec": {"suspend": suspend}}
         return replace(_on(Verb.UPDATE, job, run, "suspend" if suspend else "resume"), manifest=patch)
@@ -136,6 +140,22 @@ def _go_on(job: _Job, run: LiveRun, wanted: Wanted) -> Action:
         since = f"site settings changed since run {job.run_name(run.number)} started"
         return _hold(job, run, f"outdated: {since}; takes effect at the next run")
     return _on(Verb.KEEP, job, run, f"is what its file asks for ({run.observation.state})")
+
+
+def completion(manifest: Manifest, *, suspend: bool) -> Manifest:
+    """Return the patch that lets an incomplete Job go, or leaves it suspended if its file or Kueue wants that."""
+    unmarked: Manifest = {"metadata": {"annotations": {INCOMPLETE: None}}}
+    return unmarked if _is_by_kueue(manifest) else unmarked | {"spec": {"suspend": suspend}}
+
+
+def _is_by_kueue(manifest: Manifest) -> bool:
+    """Tell whether Kueue suspends and resumes a Job; a second hand would be undone."""
+    return _KUEUE_QUEUE in (manifest["metadata"].get("labels") or {})
+
+
+def is_incomplete(manifest: Manifest) -> bool:
+    """Tell whether a Job waits for objects that its pods need: it is suspended until they are there."""
+    return INCOMPLETE in (manifest["metadata"].get("annotations") or {})
 
 
 def _start_once(job: _Job, wanted: Wanted) -> list[Action]:
@@ -237,4 +257,9 @@ def _moves(run: LiveRun, wanted: Wanted) -> str:
 
 
 def _rerun(job: _Job, path: str) -> str:
-    return f'set the annotation {ANNOTATION_PREFIX}rerun: "{job.next_number}" in {path}'
+    return rerun_advice(job.next_number, path)
+
+
+def rerun_advice(number: int, path: str) -> str:
+    """Say how to have a version that ran already as run `number`."""
+    return f'set the annotation {ANNOTATION_PREFIX}rerun: "{number}" in {path}'

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.core.compose import RENDERED
+from reconciler.core.pod.delivery import RunFiles
 from reconciler.core.provenance import Marked, leaves, origin_of
 from reconciler.core.render import RunIdentity, explain_template
 from reconciler.core.settings import SKY_FILE
@@ -34,13 +35,15 @@ class SetField:
     setting: str | None = None
 
 
-def explain_job(task: Task, site: Site, run: RunIdentity) -> list[SetField]:
+def explain_job(task: Task, site: Site, run: RunIdentity, files: RunFiles | None = None) -> list[SetField]:
     """Explain a task that renders, field by field in the order of its pod template."""
-    template = explain_template(task, site, run)
+    template = explain_template(task, site, run, files)
     return [_explained(task, template, path, leaf) for path, leaf in leaves(template)]
 
 
-def explain_field(task: Task, site: Site, run: RunIdentity, field: str) -> SetField | None:
+def explain_field(
+    task: Task, site: Site, run: RunIdentity, field: str, files: RunFiles | None = None
+) -> SetField | None:
     """Explain one field of a Job by the name that the API server gives it, such as `spec.template.spec.volumes[0]`.
 
     None for what is not in its pod template, or in no layer.
@@ -49,7 +52,7 @@ def explain_field(task: Task, site: Site, run: RunIdentity, field: str) -> SetFi
     if path[: len(_TEMPLATE)] != _TEMPLATE:
         return None
     path = path[len(_TEMPLATE) :]
-    template = explain_template(task, site, run)
+    template = explain_template(task, site, run, files)
     origin = origin_of(template, path)
     layer, setting = (origin.layer, origin.setting or None) if origin else _made(task, template, path)
     return SetField(field, None, layer, _file(task, layer) if setting else None, setting)
@@ -79,6 +82,6 @@ def _made(task: Task, template: Manifest, path: FieldPath) -> tuple[str, str | N
         name = str(container["env"][path[_ENV_INDEX]]["name"]) if container["name"] == MAIN_CONTAINER else ""
         if name in task.env:
             return "task", field_name(("envs", name))
-        if name in task.secrets:
+        if name in task.secrets or name in task.secret_values:
             return "task", field_name(("secrets", name))
     return RUN, None

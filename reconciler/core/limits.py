@@ -41,6 +41,11 @@ def check_limits(task: Task, limits: Limits, site: Site) -> list[Problem]:
     ]
 
 
+def check_clone(task: Task, limits: Limits, site: Site) -> list[Problem]:
+    """Return a problem when the image that clones for a task is not allowed."""
+    return list(_outside(task, "image", [site.git_image], limits.images, "workdir"))
+
+
 def _contexts(task: Task, site: Site) -> list[Manifest]:
     return list(site.contexts.values()) if task.context is None else [site.contexts.get(task.context, {})]
 

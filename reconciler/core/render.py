@@ -18,6 +18,7 @@ from reconciler.core.compose import RENDERED, Layers, compose_layers
 from reconciler.core.encoding import job_form
 from reconciler.core.manifest import without_nulls
 from reconciler.core.pod import gpu_nodes
+from reconciler.core.pod.delivery import RunFiles, check_delivery, deliver
 from reconciler.core.pod.merged_pod import check_merged_pod
 from reconciler.core.pod.pod_layers import check_layers, custom_metadata_layers, pod_config_layers
 from reconciler.core.pod.rendered_pod import NO_CONTEXT, rendered_pod, task_setting, variables
@@ -29,6 +30,7 @@ from reconciler.model import (
     ANNOTATION_PREFIX,
     COMMIT,
     FILE,
+    FILES_HASH,
     JOB_LABEL,
     MAIN_CONTAINER,
     OWNER_LABEL,
@@ -62,11 +64,16 @@ class RunIdentity:
     namespace: str
 
 
-def render_job(task: Task, site: Site, run: RunIdentity) -> tuple[Manifest | None, list[Problem]]:
-    """Return the Job of a run, or None with all that stops it. Warnings come with a Job too."""
+def render_job(
+    task: Task, site: Site, run: RunIdentity, files: RunFiles | None = None
+) -> tuple[Manifest | None, list[Problem]]:
+    """Return the Job of a run, or None with all that stops it. Warnings come with a Job too.
+
+    What its pods need besides, `core.pod.delivery.owned_objects` makes of it.
+    """
     if task.num_nodes > 1:
         return None, [_needs_jobset(task)]
-    inputs = _inputs(task, site, run)
+    inputs = _inputs(task, site, run, files)
     merged, problems = compose_layers(inputs.layers, task.path, onto=inputs.rendered)
     nothing: Manifest = {"labels": {}, "annotations": {}}
     custom, of_metadata = compose_layers(inputs.metadata_layers, task.path, root="custom_metadata", onto=nothing)
@@ -75,20 +82,20 @@ def render_job(task: Task, site: Site, run: RunIdentity) -> tuple[Manifest | Non
         problems = check_merged_pod(pod, inputs.rendered, Origins(inputs.layers, inputs.rendered), task.path)
     names = [variable["name"] for variable in inputs.variables]
     problems += [*of_metadata, *check_layers(inputs.layers, inputs.metadata_layers, names, task.path)]
-    problems += [*_check_gpus(task), *_check_image(task, run.context)]
+    problems += [*_check_gpus(task), *_check_image(task, run.context), *check_delivery(task, files)]
     if any(problem.severity is Severity.ERROR for problem in problems):
         return None, problems
     custom = without_nulls(custom)
     template = _template(task, site, run, merged=merged, pod=pod, custom=custom)
-    return _job(task, site, run, template, custom), problems
+    return _job(task, site, run, template, custom, files=files), problems
 
 
-def explain_template(task: Task, site: Site, run: RunIdentity) -> Manifest:
+def explain_template(task: Task, site: Site, run: RunIdentity, files: RunFiles | None = None) -> Manifest:
     """Return the pod template of a task that renders, with scalars that are marked by the layer that has set them.
 
     Those without a mark are the run's own.
     """
-    inputs = _inputs(task, site, run)
+    inputs = _inputs(task, site, run, files)
     rendered = mark(inputs.rendered, RENDERED, task_setting)
     merged, _ = compose_layers(mark_layers(inputs.layers, "pod_config"), task.path, onto=rendered)
     of_metadata = mark_layers(inputs.metadata_layers, "custom_metadata")
@@ -144,12 +151,13 @@ class _Inputs:
     variables: list[Manifest]
 
 
-def _inputs(task: Task, site: Site, run: RunIdentity) -> _Inputs:
+def _inputs(task: Task, site: Site, run: RunIdentity, files: RunFiles | None) -> _Inputs:
+    own = _variables(task, site, run)
     return _Inputs(
         pod_config_layers(task, site, run.context),
         custom_metadata_layers(task, site, run.context),
-        rendered_pod(task, site, run.context),
-        _variables(task, site, run),
+        rendered_pod(task, site, run.context, deliver(task, site, files, _name(task, run), own)),
+        own,
     )
 
 
@@ -191,7 +199,9 @@ def _pod_spec(task: Task, merged: Manifest, spec: Manifest, own: list[Manifest])
     return with_native_sidecars(spec)
 
 
-def _job(task: Task, site: Site, run: RunIdentity, template: Manifest, custom: Manifest) -> Manifest:
+def _job(  # noqa: PLR0913 - what a Job is made of
+    task: Task, site: Site, run: RunIdentity, template: Manifest, custom: Manifest, *, files: RunFiles | None
+) -> Manifest:
     form = job_form(
         max_restarts_on_errors=task.max_restarts_on_errors,
         max_recoveries=task.max_recoveries,
@@ -205,6 +215,8 @@ def _job(task: Task, site: Site, run: RunIdentity, template: Manifest, custom: M
         COMMIT: run.commit,
         SITE_HASH: site.site_hash,
     }
+    if files:
+        annotations[FILES_HASH] = files.chosen.digest
     if task.original_name is not None and task.original_name != task.name:
         annotations[ORIGINAL_NAME] = task.original_name
     metadata: Manifest = {

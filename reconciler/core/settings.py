@@ -33,6 +33,7 @@ _TEXTS: dict[str, tuple[Callable[[str], bool], str]] = {
     "status_branch": (is_branch, "the name of a branch, or none"),
     "namespace": (is_dns_label, "the name of a namespace: at most 63 of a-z, 0-9 and '-'"),
     "default_image": (is_image, "a container image such as python:3.12"),
+    "git_image": (is_image, "a container image such as alpine/git:v2.47.2"),
     "secret": (is_dns_subdomain, "the name of a Secret: a-z, 0-9, '-' and '.'"),
 }
 
@@ -162,6 +163,7 @@ def _site_hash(site: Site) -> str:
             "namespace": site.namespace,
             "sky_namespace": site.sky_namespace,
             "default_image": site.default_image,
+            **({"git_image": site.git_image} if site.git_image != Site().git_image else {}),
             "secret": site.secret,
             "pod_config": site.pod_config,
             "custom_metadata": site.custom_metadata,

@@ -10,6 +10,7 @@ from typing import Any
 
 from reconciler.core.schema.environment import read_envs, read_secrets
 from reconciler.core.schema.fields import Reader, kind, shown, with_yaml_problems
+from reconciler.core.schema.files import Paths
 from reconciler.core.schema.name_rules import job_name
 from reconciler.core.schema.resources import Request, read_resources
 from reconciler.core.schema.task_config import read_task_config
@@ -21,7 +22,7 @@ from reconciler.model import Manifest, Problem, Severity, Task, TaskFile
 
 __all__ = ["job_name", "parse_task_file"]
 
-MAX_SCRIPTS = 96 * 1024
+MAX_SCRIPTS = 1024 * 1024
 _MOST_NODES = 10_000
 _NEVER_ENDS = ("service", "pool")
 _HEADER = frozenset({"name", "execution"})
@@ -101,7 +102,10 @@ def _name(reader: Reader, path: str, value: dict[str, Any]) -> str | None:
 def _task(reader: Reader, path: str, name: str | None, value: dict[str, Any]) -> Task | None:
     fields = reader.section((), value, TASK)
     env = read_envs(reader, ("envs",), fields.get("envs", {}))
-    secrets = read_secrets(reader, ("secrets",), fields.get("secrets", {}), env)
+    secrets, values = read_secrets(reader, ("secrets",), fields.get("secrets", {}), env)
+    paths = Paths(reader, env, {**secrets, **values})
+    workdir = paths.workdir(("workdir",), fields.get("workdir"))
+    file_mounts = paths.file_mounts(("file_mounts",), fields.get("file_mounts", {}))
     request = read_resources(reader, ("resources",), fields.get("resources", {}))
     config = read_task_config(reader, ("config",), fields.get("config", {}))
     volumes = read_volumes(reader, ("volumes",), fields.get("volumes", {}), env)
@@ -135,6 +139,9 @@ def _task(reader: Reader, path: str, name: str | None, value: dict[str, Any]) ->
         timeout_seconds=config.controls.timeout_seconds,
         set_pod_resource_limits=config.limits_factor,
         volumes=volumes,
+        workdir=workdir,
+        file_mounts=file_mounts,
+        secret_values=values,
         warnings=reader.problems,
     )
 
@@ -147,7 +154,7 @@ def _scripts(reader: Reader, value: dict[str, Any]) -> tuple[str | None, str | N
     size = sum(len(script.encode()) for script in (setup, run) if script)
     if size > MAX_SCRIPTS:
         message = (
-            f"setup and run have {size} bytes, and at most {MAX_SCRIPTS} (96 KiB) fit into a pod's arguments: "
+            f"setup and run have {size} bytes, and at most {MAX_SCRIPTS} (1 MiB) fit into a ConfigMap: "
             "move a part into the image, or into a file that the script fetches"
         )
         reader.error(("run",), "too-large", message)

@@ -12,7 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from reconciler.cluster.interface import Cluster
+from reconciler.core.decide import completion, is_incomplete
 from reconciler.core.encoding import check_echo, outcome
+from reconciler.engine.owned import Owned, incomplete
 from reconciler.errors import (
     AlreadyExists,
     ClusterError,
@@ -85,6 +87,7 @@ class _Applier:
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self.cluster = cluster
         self.clock = clock
+        self.owned = Owned(cluster)
         self.away: ClusterError | None = None
         self.server_problem: str | None = None
         self.server_checked = False
@@ -125,6 +128,7 @@ class _Applier:
             case Verb.CREATE:
                 return self._create(action)
             case Verb.UPDATE:
+                self.owned.make(action, _live(action))
                 self.cluster.patch(_live(action), _manifest(action))
                 return replace(action, result=Result.DONE)
             case Verb.REPLACE:
@@ -157,11 +161,20 @@ class _Applier:
         self._check_server(manifest)
         if self.server_problem:
             return replace(action, result=Result.FAILED, reason=self.server_problem, needs_attention=True)
+        if refusal := self.owned.refusal(action):
+            return refusal
         try:
-            self.cluster.create(manifest)
+            created = self.cluster.create(incomplete(manifest) if action.owned else manifest)
         except AlreadyExists:
             return self._judge_existing(action, self.cluster.get(action.kind, action.name, namespace=action.namespace))
+        self._complete(action, created)
         return replace(action, result=Result.DONE)
+
+    def _complete(self, action: Action, created: Manifest) -> None:
+        """Make what a new run needs, and let it go."""
+        if action.owned:
+            self.owned.make(action, created)
+            self.cluster.patch(created, completion(created, suspend=bool(_manifest(action)["spec"].get("suspend"))))
 
     def _check_server(self, manifest: Manifest) -> None:
         """Ask once a pass whether the server keeps the fields that make a finished job stay finished."""
@@ -187,6 +200,8 @@ class _Applier:
         if found.get("annotations", {}).get(TASK_HASH) != wanted["annotations"][TASK_HASH]:
             reason = f"another pass created {action.name} for another version of the file: the next pass decides anew"
             return replace(action, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
+        if is_incomplete(existing):  # by a pass that was killed, is still at it, or is this one whose answer was lost
+            self._complete(action, existing)
         return replace(action, result=Result.DONE, reason="another pass created it")
 
     def _retire(self, action: Action) -> Action:
@@ -195,6 +210,8 @@ class _Applier:
             problem = check_echo(self.cluster.create(_manifest(action), dry_run=True))
             if problem:
                 return replace(action, result=Result.FAILED, reason=problem, needs_attention=True)
+            if refusal := self.owned.refusal(action):
+                return refusal
         except AlreadyExists:
             return self._judge_existing(action, self.cluster.get(action.kind, action.name, namespace=action.namespace))
         except (Invalid, Forbidden) as error:

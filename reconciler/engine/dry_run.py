@@ -9,6 +9,7 @@ from reconciler.core.compose import layer_title
 from reconciler.core.explain import explain_field
 from reconciler.core.render import run_of
 from reconciler.engine.declare import locate
+from reconciler.engine.owned import Owned
 from reconciler.engine.plan import Plan
 from reconciler.engine.read import Source
 from reconciler.errors import AlreadyExists, ClusterRefusal
@@ -29,6 +30,7 @@ def dry_run(cluster: Cluster, plan: Plan, source: Source) -> tuple[tuple[Action,
             continue
         try:
             cluster.create(action.manifest, dry_run=True)
+            refusal = Owned(cluster).refusal(action)
         except AlreadyExists:
             reason = f"{action.kind} {action.name} exists and is not ours: rename one of them"
             judged.append(replace(action, verb=Verb.CONFLICT, reason=reason, needs_attention=True))
@@ -36,7 +38,7 @@ def dry_run(cluster: Cluster, plan: Plan, source: Source) -> tuple[tuple[Action,
             problems += _causes(action, error, plan, source, cluster.context) or [refused(action, str(error))]
             judged.append(replace(action, needs_attention=True))
         else:
-            judged.append(action)
+            judged.append(replace(refusal, result=None) if refusal else action)
     return tuple(judged), locate(problems, source.revision.files)
 
 
@@ -51,9 +53,10 @@ def _causes(action: Action, error: ClusterRefusal, plan: Plan, source: Source, c
     file = plan.files.get(action.job or "")
     if action.manifest is None or file is None or file.task is None:
         return []
+    files, _ = source.files.of(file.task)
     problems = []
     for field, message in error.causes:
-        found = explain_field(file.task, source.site, run_of(action.manifest, context), field)
+        found = explain_field(file.task, source.site, run_of(action.manifest, context), field, files)
         if found is None or found.setting is None:
             return []
         text = f"{layer_title(found.layer)}: the server would refuse {field}: {message}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +17,9 @@ from reconciler.core.status.document_text import load
 from reconciler.engine.declare import class_missing, locate
 from reconciler.engine.options import Options
 from reconciler.engine.read import Live, Source, resolve_files
-from reconciler.engine.record import CLUSTERS
+from reconciler.engine.record import CLUSTERS, LOCAL
 from reconciler.model import (
+    FILES_HASH,
     JOB_LABEL,
     RENDER_HASH,
     RUN_LABEL,
@@ -33,6 +35,10 @@ from reconciler.model import (
 )
 
 OUTDATED = "outdated"
+_ABSOLUTE = (
+    "{} would be written on this very machine, where a job has no file system of its own: write a path below ~/, or "
+    "run it on a cluster"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +161,22 @@ class _Jobs:
             held=self._held(name, file),
             options=self.options,
         )
-        return [self._complete(action, task) for action in actions] if task else actions
+        if not task:
+            return actions
+        self._note_changed_files(task, runs)
+        return [self._complete(action, task) for action in actions]
+
+    def _note_changed_files(self, task: Task, runs: Sequence[LiveRun]) -> None:
+        """Say when a run of this version has other files than this commit: they are no part of a version."""
+        newest = max((r for r in runs if r.task_hash == task.task_hash), key=lambda run: run.number, default=None)
+        made = (newest.manifest["metadata"].get("annotations") or {}).get(FILES_HASH) if newest else None
+        files = self.source.files.of(task)[0] if made else None
+        if newest is None or files is None or files.chosen.digest == made:
+            return
+        names = sorted({re.split(r"[.\[]", mount.field)[0] for mount in files.chosen.mounts}, reverse=True)
+        advice = decide.rerun_advice(newest.number + 1, task.path)
+        message = f"{' or '.join(names)} changed since run {newest.number}: to run it with what there is now, {advice}"
+        self.problems.append(Problem(Severity.WARNING, "files-changed", task.path, message, field=names[0]))
 
     def _unseen(self, wanted: str | None, document: Document | None) -> str | None:
         """Return the namespace that this job is wanted or at work in, when we may not look into it."""
@@ -177,6 +198,8 @@ class _Jobs:
         """Attach the manifest to send, or hold what can't be rendered or would be refused."""
         if action.verb is Verb.HOLD and action.live and action.reason.startswith(OUTDATED):
             return self._judge_outdated(action, task)
+        if action.verb is Verb.UPDATE and action.live and decide.is_incomplete(action.live):
+            return self._complete_run(action, task)
         if action.verb not in (Verb.CREATE, Verb.REPLACE):
             return action
         manifest, problems = self._render(action, task)
@@ -184,21 +207,41 @@ class _Jobs:
         wrong = next((p.message for p in problems if p.severity is Severity.ERROR), None) or self._class_missing(task)
         if manifest is None or wrong:
             return replace(action, verb=Verb.HOLD, reason=wrong or "can't be rendered", live=None, needs_attention=True)
-        return replace(action, manifest=manifest)
+        return replace(action, manifest=manifest, owned=self.source.files.objects(task, manifest))
 
-    def _render(self, action: Action, task: Task) -> tuple[dict[str, object] | None, list[Problem]]:
+    def _complete_run(self, action: Action, task: Task) -> Action:
+        """Give a run what it still needs; one made for other files than there are now has not begun, and goes."""
+        manifest, problems = self._render(action, task)
+        made = (action.live or {})["metadata"]["annotations"].get(FILES_HASH)
+        sound = manifest is not None and not any(p.severity is Severity.ERROR for p in problems)
+        if manifest and sound and manifest["metadata"]["annotations"].get(FILES_HASH) == made:
+            return replace(action, owned=self.source.files.objects(task, manifest))
+        reason = f"{action.name} was not yet complete, and its files have changed: the next pass makes it anew"
+        return replace(action, verb=Verb.CANCEL, reason=reason, manifest=None)
+
+    def _render(self, action: Action, task: Task) -> tuple[Manifest | None, list[Problem]]:
         number = int(action.name.rpartition("-")[2])
         commit = self.source.revision.last_changed.get(task.path, self.source.revision.commit)
         namespace = action.namespace or self.cluster.default_namespace
         identity = RunIdentity(number, self.source.owner, commit, self.cluster.context, namespace)
-        return render_job(task, self.source.site, identity)
+        files, problems = self.source.files.of(task)
+        manifest, of_pod = render_job(task, self.source.site, identity, files)
+        return manifest, [*problems, *of_pod, *self._not_on_this_machine(task)]
+
+    def _not_on_this_machine(self, task: Task) -> list[Problem]:
+        """Refuse what would write beside a pod's own folder, where there is no file system of its own."""
+        return [
+            Problem(Severity.ERROR, "files", task.path, _ABSOLUTE.format(mount.destination), field=mount.field)
+            for mount in task.file_mounts
+            if self.cluster.context == LOCAL and mount.destination.startswith("/")
+        ]
 
     def _judge_outdated(self, action: Action, task: Task) -> Action:
         """Keep a run that the changed settings would render the same: most changes touch few jobs."""
         manifest, _ = self._render(action, task)
         live = action.live or {}
         made = live.get("metadata", {}).get("annotations", {}).get(RENDER_HASH)
-        if manifest and made == manifest["metadata"]["annotations"][RENDER_HASH]:  # type: ignore[index]
+        if manifest and made == manifest["metadata"]["annotations"][RENDER_HASH]:
             return replace(action, verb=Verb.KEEP, reason="as its file asks")
         return action
 

@@ -20,6 +20,7 @@ from reconciler.core.observe import live_runs
 from reconciler.core.render import home_namespace
 from reconciler.core.status.times import rfc3339
 from reconciler.engine.declare import JOBS, Declared, declare
+from reconciler.engine.files import Files
 from reconciler.engine.options import Options
 from reconciler.engine.record import CLUSTERS, Setting, StatusPlace, read_documents, read_setting
 from reconciler.errors import Forbidden, GuardError
@@ -28,6 +29,7 @@ from reconciler.source.record import Record, read_record
 from reconciler.source.remote import is_superseded, ls_remote, owner_hash, source_tip
 from reconciler.source.repository import Repository
 from reconciler.source.revision import Revision
+from reconciler.source.tree import CommittedTree, clone_url
 
 BRANCH_GONE = "gone"
 UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
@@ -51,7 +53,8 @@ class Source:
     """What git says: the desired state of one commit, and what is recorded about its jobs.
 
     `documents` are the job documents by name; the names in `unreadable` have one that can't be read, and nothing may be
-    decided about them. `status` is None when no status is kept. `superseded_by` is the newer tip, if there is one.
+    decided about them. `files` finds those that tasks take from this commit. `status` is None when no status is kept.
+    `superseded_by` is the newer tip, if there is one.
     """
 
     revision: Revision
@@ -62,6 +65,7 @@ class Source:
     documents: dict[str, Document]
     unreadable: dict[str, Problem]
     superseded_by: str | None
+    files: Files
     unpushed: bool = False
 
     @property
@@ -125,18 +129,28 @@ def _refuse_forgotten_record(repository: Repository, status: StatusPlace) -> Non
     )
 
 
-def parse_source(git: Git, options: Options) -> Source:
+def parse_source(repository: Repository, git: Git, options: Options) -> Source:
     """Turn the files of the commit and of the status branch into what they say."""
     documents, unreadable = read_documents(git.record)
+    revision = git.setting.revision
+    declared = declare(revision.files, options.limits)
+    tree = CommittedTree(repository, revision.commit)
     return Source(
-        revision=git.setting.revision,
-        declared=declare(git.setting.revision.files, options.limits),
+        revision=revision,
+        declared=declared,
         owner=git.setting.owner,
         status=git.setting.status,
         record=git.record,
         documents=documents,
         unreadable=unreadable,
         superseded_by=git.superseded_by,
+        files=Files(
+            tree,
+            declared.tasks,
+            clone_url(repository, revision.remote),
+            declared.site,
+            (options.limits, declared.site.limits),
+        ),
         unpushed=git.unpushed,
     )
 

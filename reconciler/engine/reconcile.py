@@ -37,7 +37,7 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
     revision = read_revision(repository, options.ref)  # before the cluster is asked for anything: it is opening
     git = read_git(repository, revision, options, cluster.context)
     with Listing(cluster, git.setting.owner) as listing:  # the server answers while we parse
-        source = parse_source(git, options)
+        source = parse_source(repository, git, options)
         stopped = _stopped(source, cluster, options)
         if stopped:
             return stopped
@@ -63,7 +63,7 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
 def plan(repository: Repository, cluster: Cluster, options: Options) -> Report:
     """Decide what a pass would do now, have the server judge what would be created, and write nothing."""
     revision = read_revision(repository, options.ref)
-    source = parse_source(read_git(repository, revision, options, cluster.context), options)
+    source = parse_source(repository, read_git(repository, revision, options, cluster.context), options)
     stopped = _stopped(source, cluster, options)
     if stopped:
         return stopped

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from reconciler.core.explain import SetField, explain_job
+from reconciler.core.pod.delivery import shown_objects
 from reconciler.core.pod.rendered_pod import NO_CONTEXT
 from reconciler.core.render import RunIdentity, namespace_of, render_job
 from reconciler.core.schema.fields import did_you_mean, listed
@@ -20,7 +21,10 @@ from reconciler.source.revision import read_revision
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What comes of a job: its manifests, none if a problem stops it, and who has set which field of its pods."""
+    """What comes of a job: its manifests, none if a problem stops it, and who has set which field of its pods.
+
+    The values of Secrets are left out.
+    """
 
     manifests: list[Manifest]
     problems: list[Problem]
@@ -43,7 +47,7 @@ def render(repository: Repository, options: Options, job: str, *, context: str |
     kubeconfig is not known here. Raises UsageError when no file declares the job.
     """
     revision = read_revision(repository, options.ref)
-    source = parse_source(read_git(repository, revision, options, context or NO_CONTEXT), options)
+    source = parse_source(repository, read_git(repository, revision, options, context or NO_CONTEXT), options)
     file = _find(source, job)
     task = file.task
     if task is None:
@@ -58,10 +62,14 @@ def render(repository: Repository, options: Options, job: str, *, context: str |
         context=where,
         namespace=namespace_of(task, source.site, where, "default"),
     )
-    manifest, problems = render_job(task, source.site, identity)
-    located = locate([*task.warnings, *problems], source.revision.files)
-    fields = explain_job(task, source.site, identity) if explain and manifest else []
-    return Rendered([manifest] if manifest else [], located, _located(fields, source.revision.files))
+    run_files, missing = source.files.of(task)
+    manifest, problems = render_job(task, source.site, identity, run_files)
+    located = locate([*task.warnings, *missing, *problems], source.revision.files)
+    if manifest is None or missing:
+        return Rendered([], located, [])
+    fields = explain_job(task, source.site, identity, run_files) if explain else []
+    manifests = [*shown_objects(source.files.objects(task, manifest)), manifest]
+    return Rendered(manifests, located, _located(fields, source.revision.files))
 
 
 def _find(source: Source, job: str) -> TaskFile:

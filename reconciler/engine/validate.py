@@ -11,11 +11,14 @@ from reconciler.core.pod.rendered_pod import NO_CONTEXT
 from reconciler.core.render import RunIdentity, priority_class_of, render_job
 from reconciler.core.schema.fields import in_order, listed
 from reconciler.engine.declare import Declared, class_missing, declare, locate
+from reconciler.engine.files import Files, Tree
 from reconciler.errors import UsageError
 from reconciler.model import ALL_ALLOWED, Limits, Problem, Severity, Task
 from reconciler.source.repository import Repository
 from reconciler.source.revision import FOLDERS, SETTINGS, read_revision, worktree_files
+from reconciler.source.tree import CommittedTree, WorkTree
 
+UNKNOWN_URL = "https://unknown.invalid"  # whether a remote can be cloned from, only a pass knows
 UNKNOWN = RunIdentity(number=1, owner="unknown", commit="0" * 40, context=NO_CONTEXT, namespace="default")
 
 
@@ -44,12 +47,14 @@ def validate(
     there. Files that can't be read at all (links, names that are not UTF-8) are listed with the reason. Raises
     SourceError, and UsageError for a path with none of our files in it.
     """
-    read, unreadable = _files(repository, ref)
+    read, unreadable, tree = _files(repository, ref)
     wanted = _chosen({*read, *(problem.path for problem in unreadable)}, paths)
     declared = declare(read, limits)
     tasks = [task for task in declared.tasks if task.path in wanted]
     _, names = resolve_names(declared.task_files, {}, {})
-    found = [*declared.problems, *names, *unreadable, *_unrenderable(declared, tasks)]
+    found = [*declared.problems, *names, *unreadable]
+    files = Files(tree, tasks, UNKNOWN_URL, declared.site, (limits, declared.site.limits))
+    found += _unrenderable(declared, tasks, files)
     found += _unknown_classes(declared, tasks)
     by_path: dict[str, list[Problem]] = {path: [] for path in wanted}
     for problem in dict.fromkeys(locate([problem for problem in found if problem.path in wanted], read)):
@@ -74,21 +79,25 @@ def _chosen(files: Collection[str], paths: Collection[str]) -> set[str]:
     return {path for path in files if not above[path].isdisjoint(paths)}
 
 
-def _files(repository: Repository, ref: str | None) -> tuple[dict[str, bytes], tuple[Problem, ...]]:
+def _files(repository: Repository, ref: str | None) -> tuple[dict[str, bytes], tuple[Problem, ...], Tree]:
     if ref or repository.work_tree is None:
         revision = read_revision(repository, ref)
-        return revision.files, revision.problems
-    return worktree_files(repository.work_tree)
+        return revision.files, revision.problems, CommittedTree(repository, revision.commit)
+    return *worktree_files(repository.work_tree), WorkTree(repository, repository.work_tree)
 
 
-def _unrenderable(declared: Declared, tasks: Iterable[Task]) -> list[Problem]:
-    """Render each task as a pass would: the layers of pod_config may not fit together.
+def _unrenderable(declared: Declared, tasks: Iterable[Task], files: Files) -> list[Problem]:
+    """Render each task as a pass would: files may be missing, the layers of pod_config may not fit together.
 
     With settings that are wrong themselves a pass would render none, and each job would repeat the same mistake.
     """
     if not declared.site_is_sound:
         return []
-    return [p for task in tasks for p in render_job(task, declared.site, _run_of(task))[1]]
+    problems = []
+    for task in tasks:
+        run_files, missing = files.of(task)
+        problems += [*missing, *render_job(task, declared.site, _run_of(task), run_files)[1]]
+    return problems
 
 
 def _run_of(task: Task) -> RunIdentity:

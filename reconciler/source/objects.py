@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reconciler.errors import SourceError
+from reconciler.model import TreeEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,23 +17,13 @@ SYMLINK = "120000"
 SUBMODULE = "160000"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A leaf of a tree: `path` as git holds it, `size` 0 for a submodule."""
-
-    mode: str
-    sha: str
-    size: int
-    path: bytes
-
-
-def list_tree(repository: Repository, commit: str, *paths: str) -> list[Entry]:
+def list_tree(repository: Repository, commit: str, *paths: str) -> list[TreeEntry]:
     """List the leaves of a commit, all or those at and under some paths. Raises SourceError if a part is missing."""
     listing = repository.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit, "--", *paths)
     return [_entry(record) for record in listing.split(b"\0") if record]
 
 
-def read_blobs(repository: Repository, entries: Iterable[Entry]) -> dict[bytes, bytes]:
+def read_blobs(repository: Repository, entries: Iterable[TreeEntry]) -> dict[bytes, bytes]:
     """Return path and contents of each entry. Raises SourceError if one is missing: a part is never the answer."""
     wanted = list(entries)
     output = repository.run("cat-file", "--batch", input="".join(f"{entry.sha}\n" for entry in wanted).encode())
@@ -55,12 +45,12 @@ def printable(path: bytes) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _entry(record: bytes) -> Entry:
+def _entry(record: bytes) -> TreeEntry:
     description, _, path = record.partition(b"\t")
     mode, _, sha, size = description.decode("ascii").split()
     if size == "BAD":
         raise _missing(path)
-    return Entry(mode, sha, 0 if size == "-" else int(size), path)
+    return TreeEntry(mode, sha, 0 if size == "-" else int(size), path)
 
 
 def _missing(path: bytes) -> SourceError:

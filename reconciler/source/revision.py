@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 from reconciler.core.schema.yaml_syntax import MAX_BYTES
 from reconciler.errors import SourceError
 from reconciler.model import Problem, Severity
-from reconciler.source.objects import SUBMODULE, SYMLINK, Entry, list_tree, printable, read_blobs
+from reconciler.source.objects import SUBMODULE, SYMLINK, list_tree, printable, read_blobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from reconciler.model import TreeEntry
     from reconciler.source.repository import Repository
 
 FOLDERS = ("jobs", "priorities")
@@ -180,7 +181,7 @@ def _is_wanted(path: bytes) -> bool:
     return path.endswith(tuple(suffix.encode() for suffix in SUFFIXES))
 
 
-def _last_changes(repository: Repository, commit: str, entries: list[Entry]) -> dict[str, str]:
+def _last_changes(repository: Repository, commit: str, entries: list[TreeEntry]) -> dict[str, str]:
     """Find for each file the newest commit that made it what it is now.
 
     Comparing blobs makes this right where two branches changed a file and a merge kept the older change. Most files

@@ -284,11 +284,11 @@ def test_escaped_carriage_returns() -> None:
 
 def test_scripts_together_are_bounded() -> None:
     """Setup and run count together, in bytes."""
-    half = "é" * (24 * 1024)
-    fits = task_of(f"setup: {half}\nrun: {half}")
-    file = parse(f"setup: {half}\nrun: {half}x")
+    half = "é" * (256 * 1024)
+    fits = task_of(f"setup: &a {half}\nrun: *a")
+    file = parse(f"setup: &a {half}x\nrun: *a")
 
-    assert len(fits.run.encode()) == 48 * 1024
+    assert len(fits.run.encode()) == 512 * 1024
     assert [p.code for p in file.problems] == ["too-large"]
 
 

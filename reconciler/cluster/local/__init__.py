@@ -10,9 +10,9 @@ It runs the repository's commands on your machine: only use it with a repository
 - images: a command finds the programs of this machine; `image` and `workingDir` are ignored
 - isolation: a pod has a folder (its HOME and working folder), not a file system, a network or a user of its own
 - limits: CPU, memory and GPUs are counted, never enforced
-- volumes: `emptyDir` is accepted and not mounted; others are refused
+- volumes: the files of a run are there, `emptyDir` is accepted and not mounted; others are refused
 - init containers, sidecars, several containers: refused
-- Secrets and ConfigMaps: there are none; a pod that needs one waits with CreateContainerConfigError
+- Secrets and ConfigMaps: none but those of runs; a pod that needs another waits with CreateContainerConfigError
 - probes, lifecycle hooks, OOMKilled, services, node failures, quotas, events, RBAC
 - namespaces are names only; every name exists
 - Jobs other than Indexed ones with parallelism 1 and backoffLimitPerIndex: refused

@@ -6,10 +6,12 @@ do is refused by name.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Sequence
 
 from reconciler.cluster.local.lifecycle import FAILURES, INDEX, TRACKING
+from reconciler.core.pod.delivery import FILES
 from reconciler.core.preview import place
 from reconciler.errors import Forbidden, Invalid
 from reconciler.model import Manifest
@@ -26,7 +28,10 @@ _JOB_SPEC = _MUTABLE | {
 _FIELDS = {
     "Job": {"spec", "status"},
     "PriorityClass": {"value", "globalDefault", "description", "preemptionPolicy"},
+    "ConfigMap": {"data", "binaryData", "immutable"},
+    "Secret": {"data", "stringData", "type", "immutable"},
 }
+_LARGEST = 1024 * 1024
 _DEFAULTS = {"parallelism": 1, "suspend": False, "completions": 1}
 _LOWER = "PreemptLowerPriority"
 _ANY_NODE: Manifest = {
@@ -39,12 +44,34 @@ def admit(new: Manifest, old: Manifest | None, classes: Sequence[Manifest]) -> M
     """Return an object, new or changed from `old`, with its defaults. Raises Invalid and Forbidden."""
     kind, name = new["kind"], new["metadata"]["name"]
     if kind not in _FIELDS:
-        raise Invalid(f"{kind} {name!r}: the local cluster takes Jobs and PriorityClasses; it makes the rest itself")
+        raise Invalid(f"{kind} {name!r}: the local cluster takes {', '.join(_FIELDS)}; it makes the rest itself")
     unknown = [*(new.keys() - _FIELDS[kind] - {"apiVersion", "kind", "metadata"})]
     unknown += [f"spec.{field}" for field in (new.get("spec") or {}).keys() - _JOB_SPEC]
     if unknown:
         raise Invalid(f'{kind} "{name}" on the local cluster: strict decoding error: unknown field "{min(unknown)}"')
+    if kind in ("ConfigMap", "Secret"):
+        return _admit_data(new, old)
     return _admit_job(new, old) if kind == "Job" else _admit_class(new, old, classes)
+
+
+def _admit_data(new: Manifest, old: Manifest | None) -> Manifest:
+    """Check a ConfigMap or a Secret; what it holds is shown to nobody."""
+    title = f'{new["kind"]} "{new["metadata"]["name"]}" is invalid'
+    encoded = {"Secret": new.get("data"), "ConfigMap": new.get("binaryData")}[new["kind"]] or {}
+    plain = {"Secret": new.get("stringData"), "ConfigMap": new.get("data")}[new["kind"]] or {}
+    try:
+        sizes = [len(base64.b64decode(value, validate=True)) for value in encoded.values()]
+    except ValueError as error:
+        raise Invalid(f"{title}: a value is not base64") from error
+    if sum([*sizes, *(len(value.encode()) for value in plain.values())]) > _LARGEST:
+        raise Invalid(f"{title}: Too long: may not be more than {_LARGEST} bytes")
+    fields = ("data", "binaryData", "immutable")
+    if old and old.get("immutable") and any(new.get(field) != old.get(field) for field in fields):
+        raise Invalid(f"{title}: Forbidden: field is immutable when `immutable` is set")
+    if new["kind"] == "Secret" and plain:
+        data = {**encoded, **{key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}}
+        return {key: value for key, value in new.items() if key != "stringData"} | {"data": data}
+    return new
 
 
 def _admit_job(new: Manifest, old: Manifest | None) -> Manifest:
@@ -63,12 +90,16 @@ def _admit_job(new: Manifest, old: Manifest | None) -> Manifest:
         "backoffLimitPerIndex": "backoffLimitPerIndex" in spec,
         "restartPolicy Never": pod.get("restartPolicy") == "Never",
         "one container, with a command": len(commands) == 1 and all(commands),
-        "no initContainers": not pod.get("initContainers"),
-        "no volumes but emptyDir": all("emptyDir" in volume for volume in pod.get("volumes") or ()),
+        "no initContainers (what is above 1 MiB or elsewhere is cloned in one)": not pod.get("initContainers"),
+        "no volumes but emptyDir and the files of the run": all(map(_is_known, pod.get("volumes") or ())),
     }
     if missing := [need for need, met in needs.items() if not met]:
         raise Invalid(f'Job.batch "{name}" is invalid: the local cluster needs {", ".join(missing)}')
     return new | {"spec": spec}
+
+
+def _is_known(volume: Manifest) -> bool:
+    return "emptyDir" in volume or (volume["name"] == FILES and "configMap" in volume)
 
 
 def _check_shape(name: str, pod: Manifest) -> None:

@@ -54,18 +54,19 @@ class LocalCluster:
             found = objects.list(kind)
         return [item for item in found if _selected(item, namespace, labels, fields)]
 
-    def get(self, kind: str, name: str, *, namespace: str | None = None) -> Manifest:
-        """Return one object. Any Namespace exists."""
+    def get(self, kind: str, name: str, *, namespace: str | None = None, metadata_only: bool = False) -> Manifest:
+        """Return one object, or its metadata. Any Namespace exists."""
         with self._moved_on() as objects:
             found = self._find(objects, kind, name, namespace)
         if found is None:
             raise NotFound(f'{kind} "{name}" not found on the local cluster')
-        return found
+        return {"metadata": found["metadata"]} if metadata_only else found
 
     def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
-        """Create a Job or a PriorityClass; other kinds come into being by themselves."""
+        """Create a Job, what it needs, or a PriorityClass; other kinds come into being by themselves."""
         kind, metadata = manifest["kind"], manifest["metadata"]
-        scope = {"namespace": metadata.get("namespace") or self.default_namespace} if kind == "Job" else {}
+        namespaced = kind in KINDS and KINDS[kind].namespaced
+        scope = {"namespace": metadata.get("namespace") or self.default_namespace} if namespaced else {}
         with transaction(self._folder) as objects:
             admitted = admit(manifest, None, objects.list("PriorityClass"))
             if self._find(objects, kind, metadata["name"], scope.get("namespace")):
@@ -74,7 +75,7 @@ class LocalCluster:
             return created if dry_run else objects.put(created)
 
     def patch(self, manifest: Manifest, patch: Manifest) -> Manifest:
-        """Merge a patch into a Job or a PriorityClass; a status is nobody's to change."""
+        """Merge a patch into an object; a status is nobody's to change."""
         with transaction(self._folder) as objects:
             old = self._known(objects, manifest, patch.get("metadata", {}).get("resourceVersion"))
             if old is None:
@@ -83,7 +84,7 @@ class LocalCluster:
             return objects.put(admit(new, old, objects.list("PriorityClass")))
 
     def delete(self, manifest: Manifest, *, foreground: bool = False) -> None:
-        """Delete a Job with its pods, a pod, or a PriorityClass. What runs may use up its grace."""
+        """Delete a Job with its pods and what it owns, or another object. What runs may use up its grace."""
         with transaction(self._folder) as objects:
             found = self._known(objects, manifest, manifest["metadata"]["resourceVersion"])
             if found is None:
@@ -97,7 +98,7 @@ class LocalCluster:
                 mark = {"deletionTimestamp": stamp(self._clock()), "finalizers": ["foregroundDeletion"]}
                 objects.put(found | {"metadata": found["metadata"] | mark})
             else:
-                objects.remove(found)
+                _remove(objects, found)
 
     def watch(
         self, kind: str, *, namespace: str | None = None, labels: str | None = None, timeout: float = 60.0
@@ -147,7 +148,7 @@ class LocalCluster:
         """Let the kubelet report on all pods, and forget those that have ended and are deleted."""
         for pod in objects.list("Pod", unsettled=True):
             if not has_ended(pod):
-                objects.put(run(pod, self._container(pod), now))
+                objects.put(run(pod, self._container(pod), now, objects.get))
             elif "deletionTimestamp" in pod["metadata"] and "finalizers" not in pod["metadata"]:
                 self._container(pod).remove()
                 objects.remove(pod)
@@ -156,7 +157,7 @@ class LocalCluster:
         """Let the Job controller look at one Job."""
         if "deletionTimestamp" in job["metadata"]:
             if not pods:
-                objects.remove(job)
+                _remove(objects, job)
             return
         decided = step(job, pods, now)
         if decided.create:
@@ -193,6 +194,16 @@ class LocalCluster:
             text = "the object has been modified or replaced since it was read"
             raise Conflict(f'{known["kind"]} "{metadata["name"]}" on the local cluster: {text}; read it again')
         return found
+
+
+def _remove(objects: Objects, manifest: Manifest) -> None:
+    """Remove an object, and what has it as its owner."""
+    objects.remove(manifest)
+    for kind in ("ConfigMap", "Secret"):
+        for item in objects.list(kind) if manifest["kind"] == "Job" else ():
+            owners = item["metadata"].get("ownerReferences") or ()
+            if manifest["metadata"]["uid"] in [owner["uid"] for owner in owners]:
+                objects.remove(item)
 
 
 def _pods_of(job: Manifest, pods: Sequence[Manifest]) -> Sequence[Manifest]:

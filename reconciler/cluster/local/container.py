@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.cluster.local import runner
+from reconciler.core.pod.delivery import FOLDER_VARIABLE
 
 _LOST = {"exitCode": 255, "reason": "ContainerStatusUnknown", "message": "its process disappeared without a word"}
 _LONGEST_MESSAGE = 4096
@@ -34,12 +35,16 @@ class Container:
         """Whether there is something to run."""
         return (self.folder / "spec.json").exists()
 
-    def prepare(self, command: list[str], env: dict[str, str]) -> None:
-        """Lay out the folder, with an empty one to work in; nothing runs yet."""
+    def prepare(self, command: list[str], env: dict[str, str], files: dict[str, bytes]) -> None:
+        """Lay out the folder, with the run's `files` and an empty one to work in; nothing runs yet."""
         work = self.folder / "work"
         work.mkdir(parents=True, exist_ok=True)
         basics = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ} | {"HOME": str(work)}
         basics["JOB_TERMINATION_LOG"] = str(self.folder / "termination-log")
+        basics[FOLDER_VARIABLE] = str(self.folder / "volumes")
+        (self.folder / "volumes" / "files").mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (self.folder / "volumes" / "files" / name).write_bytes(content)
         runner.write(self.folder / "spec.json", {"command": command, "cwd": str(work), "env": basics | env})
 
     def pursue(self, grace: int | None) -> None:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from reconciler.cluster.local.container import Container
 from reconciler.cluster.local.lifecycle import has_ended, is_true, stamp, with_condition
+from reconciler.core.pod.delivery import FILES
 from reconciler.core.preview import place
 from reconciler.model import Manifest, Placement, Verdict
 
 NODE = "local"
+Lookup = Callable[[str, str, str], Manifest | None]
+_KINDS = {
+    "secretKeyRef": "Secret",
+    "secretRef": "Secret",
+    "configMapKeyRef": "ConfigMap",
+    "configMapRef": "ConfigMap",
+}
 _LABEL = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
 
@@ -72,8 +81,11 @@ def _makes_room(other: Manifest, pod: Manifest) -> bool:
     return lower and "deletionTimestamp" in other["metadata"] and is_true(other["status"], "DisruptionTarget")
 
 
-def run(pod: Manifest, container: Container, now: datetime) -> Manifest:
-    """Return an unfinished pod as its kubelet reports it, and lay out the container of one that is new on the node."""
+def run(pod: Manifest, container: Container, now: datetime, get: Lookup) -> Manifest:
+    """Return an unfinished pod as its kubelet reports it, and lay out the container of one that is new on the node.
+
+    `get` finds a ConfigMap or a Secret by kind, name and namespace.
+    """
     deleting = "deletionTimestamp" in pod["metadata"]
     if not _bound(pod):
         return _never_ran(pod) if deleting else pod
@@ -81,7 +93,10 @@ def run(pod: Manifest, container: Container, now: datetime) -> Manifest:
         if deleting:
             return _never_ran(pod)
         try:
-            container.prepare(*command(pod))
+            files = mounted(pod, get)
+            if files is None:
+                return _report(pod, now, waiting={"reason": "ContainerCreating"})
+            container.prepare(*command(pod, get), files)
         except _ConfigError as error:
             return _report(pod, now, waiting={"reason": "CreateContainerConfigError", "message": str(error)})
     record = container.look()
@@ -110,15 +125,26 @@ def _report(pod: Manifest, now: datetime, **state: Manifest) -> Manifest:
     return _with(reported, now, "Ready", str(ready))
 
 
-def command(pod: Manifest) -> tuple[list[str], dict[str, str]]:
+def mounted(pod: Manifest, get: Lookup) -> dict[str, bytes] | None:
+    """Return the files of the run by name; None as long as they are not there, for which a kubelet waits."""
+    for volume in pod["spec"].get("volumes") or ():
+        if volume["name"] == FILES:
+            found = get("ConfigMap", volume["configMap"]["name"], pod["metadata"]["namespace"])
+            return _contents(found) if found else None
+    return {}
+
+
+def command(pod: Manifest, get: Lookup) -> tuple[list[str], dict[str, str]]:
     """Return what the container runs and its environment, expanded as a kubelet does.
 
-    Raises _ConfigError for a Secret or ConfigMap, of which there are none, and for a field that isn't known here.
+    Raises _ConfigError for a Secret or ConfigMap that is not there, and for a field that isn't known here.
     """
     container = pod["spec"]["containers"][0]
     env: dict[str, str] = {}
     for source in container.get("envFrom") or ():
-        _missing(source)
+        for key, reference in source.items():
+            if key in _KINDS:
+                env |= {f"{source.get('prefix') or ''}{k}": v for k, v in _texts(pod, key, reference, get).items()}
     for entry in container.get("env") or ():
         source = entry.get("valueFrom")
         if not source:
@@ -126,16 +152,37 @@ def command(pod: Manifest) -> tuple[list[str], dict[str, str]]:
         elif "fieldRef" in source:
             env[entry["name"]] = _field(pod, source["fieldRef"]["fieldPath"])
         else:
-            _missing(source)
+            env |= _one(pod, entry["name"], source, get)
     words = [*container["command"], *(container.get("args") or ())]
     return [_expand(word, env) for word in words], env
 
 
-def _missing(source: Manifest) -> None:
+def _one(pod: Manifest, name: str, source: Manifest, get: Lookup) -> dict[str, str]:
+    """Return one variable from a key of a Secret or ConfigMap; nothing for an optional one that is not there."""
     for key, reference in source.items():
-        if isinstance(reference, dict) and not reference.get("optional"):
-            what = key.removesuffix("Ref").removesuffix("Key").lower()
-            raise _ConfigError(f'{what} "{reference.get("name")}" not found: the local cluster has no such thing')
+        values = _texts(pod, key, reference, get)
+        if reference.get("key") in values:
+            return {name: values[reference["key"]]}
+        if not reference.get("optional"):
+            raise _ConfigError(f"couldn't find key {reference.get('key')} in {_KINDS.get(key)} {reference.get('name')}")
+    return {}
+
+
+def _texts(pod: Manifest, key: str, reference: Manifest, get: Lookup) -> dict[str, str]:
+    kind = _KINDS.get(key)
+    found = get(kind, reference.get("name", ""), pod["metadata"]["namespace"]) if kind else None
+    if found is None and not reference.get("optional"):
+        what = (kind or key).lower()
+        raise _ConfigError(f'{what} "{reference.get("name")}" not found: the local cluster has no such thing')
+    return {name: value.decode(errors="replace") for name, value in _contents(found or {}).items()}
+
+
+def _contents(manifest: Manifest) -> dict[str, bytes]:
+    """Return what a ConfigMap or a Secret holds."""
+    encoded = manifest.get("binaryData" if manifest.get("kind") == "ConfigMap" else "data") or {}
+    plain = (manifest.get("data") or {}) if manifest.get("kind") == "ConfigMap" else {}
+    decoded = {key: base64.b64decode(value) for key, value in encoded.items()}
+    return decoded | {key: value.encode() for key, value in plain.items()}
 
 
 def _field(pod: Manifest, path: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from reconciler.core.pod import gpu_nodes
+from reconciler.core.pod.delivery import Delivery, secret_name
 from reconciler.core.pod.supervisor import container_command, literal
 from reconciler.core.quantity import format_quantity, parse_quantity
 from reconciler.core.yaml import FieldPath, field_name
@@ -37,12 +38,12 @@ _SIZES: tuple[FieldPath, ...] = ((*_MAIN, "resources", "requests"), (*_MAIN, "re
 _SIZE_SETTINGS = {"cpu": "cpus", "memory": "memory", "ephemeral-storage": "disk_size"}
 
 
-def rendered_pod(task: Task, site: Site, context: str) -> Manifest:
-    """Return metadata and spec of the pod for a cluster.
+def rendered_pod(task: Task, site: Site, context: str, delivery: Delivery) -> Manifest:
+    """Return metadata and spec of the pod for a cluster, with what delivers the files of a run.
 
     Variables and GPU models come after the merge, since they win; their empty lists let the merge check the types.
     """
-    command, args = container_command(task.setup, task.run, task.timeout_seconds)
+    command, args = container_command(delivery.setup, delivery.run, task.timeout_seconds)
     factor = site.set_pod_resource_limits if task.set_pod_resource_limits is None else task.set_pod_resource_limits
     volumes, mounts = _volumes(task.volumes)
     main = {
@@ -53,13 +54,19 @@ def rendered_pod(task: Task, site: Site, context: str) -> Manifest:
         "env": [],
         "resources": _resources(task.resources, factor),
         "terminationMessagePolicy": "File",
-        "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}, *mounts],  # noqa: S108 - the pod's own
+        "volumeMounts": [
+            {"name": "dshm", "mountPath": "/dev/shm"},  # noqa: S108 - the pod's own
+            *mounts,
+            *delivery.mounts,
+        ],
     }
     spec: Manifest = {
         "restartPolicy": "Never",
         "containers": [main],
-        "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}, *volumes],
+        "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}, *volumes, *delivery.volumes],
     }
+    if delivery.init_containers:
+        spec["initContainers"] = list(delivery.init_containers)
     if gpus := task.resources.accelerators:
         toleration = {"key": gpu_nodes.resource_name(gpus.names[0]), "operator": "Exists", "effect": "NoSchedule"}
         spec["tolerations"] = [toleration]
@@ -91,8 +98,13 @@ def variables(task: Task, site: Site, run_name: str, task_id: str) -> list[Manif
     entries += [{"name": name, "value": literal(value)} for name, value in task.env.items()]
     secret = task.secret or site.secret
     for name, key in task.secrets.items():
-        entries.append({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": False}}})
+        entries.append(_from_secret(name, secret, key))
+    entries += [_from_secret(name, secret_name(run_name), name) for name in task.secret_values]
     return list({entry["name"]: entry for entry in entries}.values())
+
+
+def _from_secret(name: str, secret: str, key: str) -> Manifest:
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": False}}}
 
 
 def task_setting(path: FieldPath) -> str:

@@ -1,7 +1,8 @@
-"""The variables of a task: `envs` with their text as it stands in the file, `secrets` by reference alone."""
+"""The variables of a task: `envs` with their text as it stands in the file, `secrets` by reference or by value."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from reconciler.core.schema.fields import Shape, listed, shown
@@ -9,10 +10,13 @@ from reconciler.core.schema.name_rules import is_variable
 from reconciler.core.yaml import field_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from reconciler.core.schema.fields import Reader
     from reconciler.core.yaml import FieldPath
 
 _REFERENCE = "secrets:"
+_NAMED = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _REGISTRY = ("SKYPILOT_DOCKER_USERNAME", "SKYPILOT_DOCKER_PASSWORD", "SKYPILOT_DOCKER_SERVER")
 
 
@@ -36,34 +40,50 @@ def read_envs(reader: Reader, path: FieldPath, envs: dict[str, Any]) -> dict[str
 
 def read_secrets(
     reader: Reader, path: FieldPath, secrets: dict[str, Any] | list[Any], envs: dict[str, str]
-) -> dict[str, str]:
-    """Return variables and the keys of the Secret that hold their values.
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return variables with the keys of the Secret that hold their values, and those with a value in the file.
 
-    A value in the file is refused, unseen. So is a variable that is in `envs` too: one of them would silently win.
+    One warning names the latter, and nothing shows a value. A variable that is in `envs` too is refused: one of them
+    would silently win.
     """
     if isinstance(secrets, dict):
         places = [((*path, name), name, value) for name, value in secrets.items()]
     else:
         places = [((*path, index), item, None) for index, item in enumerate(secrets)]
-    result: dict[str, str] = {}
+    references: dict[str, str] = {}
+    values: dict[str, str] = {}
     for place, item, value in places:
         if not isinstance(item, str) or (isinstance(secrets, list) and not item.startswith(_REFERENCE)):
             message = f"{field_name(place)} must be {_REFERENCE}NAME; with values, secrets is a mapping"
             reader.error(place, "invalid-value", message)
             continue
         name = item.removeprefix(_REFERENCE)
-        if value is not None:
-            message = (
-                f"{field_name(place)} has its value in git, where it stays readable: write null here, keep the value "
-                f"under the key {name} of a Kubernetes Secret, and replace it, because it is out"
-            )
-            reader.error(place, "inline-secret", message)
         if name in envs:
             line, _ = reader.document.position(("envs", name))
             reader.error(place, "conflict", f"{name} is in secrets and, in line {line}, in envs too: leave one")
-        if _is_variable(reader, place, name):
-            result[name] = name
-    return result
+        if not _is_variable(reader, place, name):
+            continue
+        if value is None:
+            references[name] = name
+        elif reader.has_shape(place, value, Shape.TEXT, Shape.NUMBER, Shape.BOOLEAN):
+            values[name] = _env(reader, place, value)
+    if values:
+        message = (
+            f"in git, where whoever can read the repository finds it: {listed([*values])}; write null, and keep the "
+            "value under that key of a Kubernetes Secret"
+        )
+        reader.warning((*path, next(iter(values))), "inline-secret", message)
+    return references, values
+
+
+def named_in(text: str) -> list[str]:
+    """Return the variables that a text names, as `$NAME` or `${NAME}`."""
+    return [first or second for first, second in _NAMED.findall(text)]
+
+
+def filled_in(text: str, env: Mapping[str, str]) -> str:
+    """Put values in the place of `$NAME` and `${NAME}`; what there is no value for stays, and values are not read."""
+    return _NAMED.sub(lambda match: env.get(match[1] or match[2], match[0]), text)
 
 
 def _env(reader: Reader, place: FieldPath, value: Any) -> str:

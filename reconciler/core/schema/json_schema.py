@@ -24,6 +24,7 @@ from reconciler.core.schema.task_fields import (
     TASK,
     VOLUME,
     VOLUME_CONFIG,
+    WORKDIR,
 )
 from reconciler.core.schema.task_fields import KUBERNETES as TASK_KUBERNETES
 from reconciler.model import ANNOTATION_PREFIX, OnChange
@@ -75,6 +76,10 @@ def task_schema() -> Schema:
         envs=variables,
         secrets=secrets,
         volumes={"additionalProperties": {"type": ["string", "object", "null"], **_volume()}},
+        workdir=_section(WORKDIR),
+        file_mounts={
+            "additionalProperties": {"type": ["string", "null"], "errorMessage": "only files of the repository"}
+        },
         config=_section(CONFIG, kubernetes=_task_kubernetes()),
     )
     return _whole("A SkyPilot task, as a job", task | {"required": ["run"]})

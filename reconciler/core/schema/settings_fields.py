@@ -68,6 +68,9 @@ RECONCILER: Fields = {
     "contexts": taken("the contexts that jobs may name; default all", LIST),
     "namespace": taken("the namespace of jobs, where neither they nor .sky.yaml name one", TEXT),
     "default_image": taken("the image of tasks without image_id; default python:3.12", TEXT),
+    "git_image": taken(
+        "the image with git and sh that clones what is too large for a ConfigMap; default alpine/git:v2.47.2", TEXT
+    ),
     "secret": taken("the Kubernetes Secret behind secrets; default job-secrets", TEXT),
     "interval": taken("how often the loop looks without an event; default 60s", NUMBER, TEXT),
     "status_interval": taken("how often the loop commits at most; default 5s", NUMBER, TEXT),

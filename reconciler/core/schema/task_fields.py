@@ -23,13 +23,12 @@ TASK: Fields = {
     "setup": taken("a bash script that runs before `run`", TEXT),
     "run": taken("the bash script that is the job", TEXT),
     "envs": taken("environment variables; their values are the text as it stands in the file", MAPPING),
-    "secrets": taken("variables whose values come from a Kubernetes Secret", MAPPING, LIST),
+    "secrets": taken("variables with values from a Kubernetes Secret; a value in the file is in git", MAPPING, LIST),
     "config": taken("settings of this task alone", MAPPING),
-    "workdir": refused("copying a folder into the pod is not supported; bake it into the image, or git clone in setup"),
-    "file_mounts": refused(
-        "copying files or mounting buckets is not supported; bake them into the image, fetch them in setup, "
-        "or mount a volume by config.kubernetes.pod_config"
+    "workdir": taken(
+        "a folder of the repository, or {url, ref} of another one, which becomes ~/sky_workdir", TEXT, MAPPING
     ),
+    "file_mounts": taken("files and folders of the repository, each under the path where the job finds it", MAPPING),
     "volumes": taken(
         "what to mount, by the path in the container: the name of a PersistentVolumeClaim, or one of the forms below",
         MAPPING,
@@ -53,6 +52,11 @@ TASK: Fields = {
     "volume_mounts": _INTERNAL,
     "_metadata": _INTERNAL,
     "_user_specified_yaml": _INTERNAL,
+}
+
+WORKDIR: Fields = {
+    "url": taken("the https URL of a git repository", TEXT),
+    "ref": taken("a commit, branch or tag of it; default its HEAD", TEXT),
 }
 
 RESOURCES: Fields = {

@@ -1,7 +1,9 @@
 """The hash that decides whether a task file is a new version of its job.
 
 SHA-256 over the canonical JSON of the parsed document: sorted keys, no blanks, UTF-8. Left out are `name`,
-`resources.priority`, our own annotations except `rerun`, what is null, and the mappings that this leaves empty.
+`resources.priority`, our own annotations except `rerun`, what is null, and the mappings that this leaves empty. The
+values of secrets are left out, too: a hash of a short one would give it away, and one that is kept in a Secret is not
+in here either. What the files of a workdir say is no part of a version.
 
 Equal spellings are one version: another order of keys, comments, quotes and block styles, anchors, CRLF for LF, `True`
 for `true`, `0x10` for `16`. Variables, sizes and our annotations go in by their source text, so `cpus: 4` and
@@ -40,6 +42,8 @@ def _task(document: MarkedDocument) -> dict[str, Any]:
     task = {key: value for key, value in document.value.items() if key != "name"}
     if task.get("envs"):
         task["envs"] = {name: document.source(("envs", name)) for name in task["envs"]}
+    if isinstance(task.get("secrets"), dict):
+        task["secrets"] = dict.fromkeys(task["secrets"])
     if task.get("resources"):
         task["resources"] = _resources(document, ("resources",), task["resources"])
     if task.get("config"):

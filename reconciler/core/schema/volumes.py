@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from reconciler.core.schema.environment import filled_in
 from reconciler.core.schema.fields import Shape, did_you_mean, listed, shown
 from reconciler.core.schema.metadata import read_labels
 from reconciler.core.schema.name_rules import is_dns_subdomain
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from reconciler.core.schema.fields import Reader
 
-_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _SUB_PATH = re.compile(r"[A-Za-z0-9._-][A-Za-z0-9._/-]*")
 _ACCESS_MODES = ("ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany", "ReadOnlyMany")
 _CLAIM_TYPE = "k8s-pvc"
@@ -30,12 +30,12 @@ def read_volumes(
     """Return what is to be mounted; `$NAME` and `${NAME}` in paths and names are filled in from `env`."""
     found = []
     for key, value in volumes.items():
-        place, mount_path = (*path, key), _filled(key, env)
+        place, mount_path = (*path, key), filled_in(key, env)
         if not _is_mount_path(mount_path):
             message = f"{field_name(place)}: {shown(mount_path)} is no path in a container: begin it with /"
             reader.error(place, "invalid-value", message)
         elif isinstance(value, str):
-            found.append(Volume(mount_path, _claim(reader, place, _filled(value, env))))
+            found.append(Volume(mount_path, _claim(reader, place, filled_in(value, env))))
         elif value is not None and reader.has_shape(place, value, Shape.TEXT, Shape.MAPPING):
             found += _read(reader, place, mount_path, value, env)
     return tuple(found)
@@ -55,11 +55,11 @@ def _read(
         return [Volume(mount_path, _ephemeral(reader, place, fields))]
     sub_path = fields.get("sub_path")
     if sub_path is not None:
-        sub_path = _filled(sub_path, env)
+        sub_path = filled_in(sub_path, env)
         if not _SUB_PATH.fullmatch(sub_path) or ".." in sub_path.split("/"):
             at = (*place, "sub_path")
             reader.error(at, "invalid-value", f"{field_name(at)}: {shown(sub_path)} is no path within the volume")
-    return [Volume(mount_path, _claim(reader, (*place, "name"), _filled(fields["name"], env)), sub_path)]
+    return [Volume(mount_path, _claim(reader, (*place, "name"), filled_in(fields["name"], env)), sub_path)]
 
 
 def _claim(reader: Reader, place: FieldPath, name: str) -> Manifest:
@@ -99,7 +99,3 @@ def _ephemeral(reader: Reader, place: FieldPath, fields: dict[str, Any]) -> Mani
 
 def _is_mount_path(path: str) -> bool:
     return path.startswith("/") and path != "/" and ":" not in path and ".." not in path.split("/")
-
-
-def _filled(text: str, env: Mapping[str, str]) -> str:
-    return _VARIABLE.sub(lambda match: env.get(match[1] or match[2], match[0]), text)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import uuid
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from reconciler.core.pod.delivery import CONFIG_MAP_LIMIT
 from reconciler.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -240,3 +242,59 @@ def test_a_watch_tells_what_was_modified(api: Where) -> None:
 
 def test_a_watch_ends(api: Where) -> None:
     assert list(api.cluster.watch("Job", namespace=api.namespace, timeout=1)) == []
+
+
+def config_map(api: Where, name: str, **fields: Any) -> Manifest:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": api.namespace}, **fields}
+
+
+def test_a_config_map_holds_a_mebibyte_of_what_it_holds(api: Where) -> None:
+    """Neither base64 nor the names of keys count."""
+    whole = base64.b64encode(b"\xff" * (CONFIG_MAP_LIMIT - 3)).decode()
+    fits = config_map(api, "fits", binaryData={"a" * 200: whole}, data={"b": "é", "c": "x", "d": ""})
+    created = api.cluster.create(fits)
+
+    assert (created["binaryData"]["a" * 200], created["data"]) == (whole, {"b": "é", "c": "x", "d": ""})
+    with pytest.raises(Invalid, match="Too long: may not be more than 1048576 bytes"):
+        api.cluster.create(config_map(api, "larger", binaryData={"a": whole}, data={"b": "é", "c": "xx"}), dry_run=True)
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+def test_what_a_run_needs_is_there_once_and_stays_as_it_is(api: Where, kind: str) -> None:
+    manifest = config_map(api, "a-1", immutable=True) | {"kind": kind}
+    content = base64.b64encode(b"x").decode()
+    created = api.cluster.create(manifest | {"data": {"key": content}})
+
+    assert api.get(created)["data"] == {"key": content}
+    with pytest.raises(AlreadyExists):
+        api.cluster.create(manifest, dry_run=True)
+    with pytest.raises(Invalid, match="field is immutable when `immutable` is set"):
+        api.cluster.patch(created, {"data": {"key": base64.b64encode(b"y").decode()}})
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+def test_metadata_comes_without_the_rest(api: Where, kind: str) -> None:
+    manifest = config_map(api, "a-1", data={"key": "eA=="}) | {"kind": kind}
+    created = api.cluster.create(manifest | {"metadata": manifest["metadata"] | {"labels": {"team": "a"}}})
+    found = api.cluster.get(kind, "a-1", namespace=api.namespace, metadata_only=True)
+
+    assert "data" not in found
+    assert (found["metadata"]["uid"], found["metadata"]["labels"]) == (created["metadata"]["uid"], {"team": "a"})
+    with pytest.raises(NotFound):
+        api.cluster.get(kind, "a-2", namespace=api.namespace, metadata_only=True)
+
+
+@pytest.mark.parametrize("foreground", [True, False])
+def test_what_a_job_owns_goes_with_it(api: Where, foreground: bool) -> None:  # noqa: FBT001
+    job = api.settled(api.idle("a-1"))
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "a-1", "uid": job["metadata"]["uid"], "controller": True}
+    created = []
+    for kind in ("ConfigMap", "Secret"):
+        manifest = config_map(api, "a-1", immutable=True) | {"kind": kind}
+        metadata = manifest["metadata"] | {"ownerReferences": [owner]}
+        created.append(api.cluster.create(manifest | {"metadata": metadata}))
+    kept = api.cluster.create(config_map(api, "other"))
+    api.cluster.delete(api.get(job), foreground=foreground)
+    api.until(lambda: all(api.gone(each) for each in created))
+
+    assert not api.gone(kept)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reconciler.core.encoding import counts
+from reconciler.core.pod.delivery import FILES, FOLDER, FOLDER_VARIABLE
 from reconciler.errors import NotFound
 
 if TYPE_CHECKING:
@@ -142,3 +143,27 @@ def test_a_pod_waits_for_a_missing_secret(node: Where) -> None:
     (state,) = node.until(waiting)
     assert state["reason"] == "CreateContainerConfigError"
     assert 'secret "job-secrets" not found' in state["message"]
+
+
+def test_a_pod_has_the_files_and_secrets_of_its_run(node: Where) -> None:
+    """It waits for them; a Secret's value is a variable, and files stand in a folder by their keys."""
+    volume = {"name": FILES, "configMap": {"name": "a-1-files"}}
+    mount = {"name": FILES, "mountPath": f"{FOLDER}/files", "readOnly": True}
+    reference = {"secretKeyRef": {"name": "a-1-secrets", "key": "TOKEN"}}
+    container = {"volumeMounts": [mount], "env": [{"name": "TOKEN", "valueFrom": reference}]}
+    show = f'echo started; cd "${{{FOLDER_VARIABLE}:-{FOLDER}}}/files"; cat text bytes | od -An -c; echo "$TOKEN"'
+    node.cluster.create(node.job("a-1", show, container=container, volumes=[volume]))
+    for kind, name, content in (
+        ("Secret", "a-1-secrets", {"data": {"TOKEN": "czNj"}}),
+        ("ConfigMap", "a-1-files", {"data": {"text": "a b"}, "binaryData": {"bytes": "/wAK"}}),
+    ):
+        metadata = {"name": name, "namespace": node.namespace}
+        node.cluster.create({"apiVersion": "v1", "kind": kind, "metadata": metadata, **content})
+    node.until(lambda: node.ending("a-1"))
+    (pod,) = node.pods("a-1")
+
+    assert [line.split() for line in node.log(pod).splitlines()] == [
+        ["started"],
+        ["a", "b", "377", "\\0", "\\n"],
+        ["s3c"],
+    ]

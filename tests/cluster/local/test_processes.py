@@ -389,7 +389,7 @@ def test_logs_can_be_followed_to_the_end(cluster: LocalCluster, tmp_path: Path) 
 
 def test_a_container_that_is_stopped_before_it_began_never_runs(tmp_path: Path) -> None:
     container = Container(tmp_path / "run")
-    container.prepare(["touch", str(tmp_path / "ran")], {})
+    container.prepare(["touch", str(tmp_path / "ran")], {}, {})
     container.pursue(30)
     container.pursue(None)
     until((tmp_path / "run" / "lock").exists)  # the runner was there, and left

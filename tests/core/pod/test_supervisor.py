@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.core.encoding import PASSED_ON_AS_1, SETUP_FAILED, TOLD_TO_STOP
+from reconciler.core.pod.delivery import ARGUMENTS_LIMIT
 from reconciler.core.pod.supervisor import SUPERVISOR, container_command, literal
-from reconciler.core.task import MAX_SCRIPTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -373,9 +373,9 @@ def test_messages_number_the_lines_of_the_script(supervised: Supervised) -> None
 
 
 def test_the_longest_script(supervised: Supervised) -> None:
-    script = "#".ljust(MAX_SCRIPTS - 9, "x") + "\necho end"
+    script = "#".ljust(ARGUMENTS_LIMIT - 9, "x") + "\necho end"
 
-    assert len(script) == MAX_SCRIPTS
+    assert len(script) == ARGUMENTS_LIMIT
     assert supervised.result(script) == (0, "end\n", "")
     assert supervised.result("true", setup=script) == (0, "end\n", "")
 

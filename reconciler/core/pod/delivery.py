@@ -1,0 +1,300 @@
+"""How a pod gets its files: by a ConfigMap of the run, or by a clone when that is too small or the files are elsewhere.
+
+A ConfigMap holds 1 MiB, counted by the API over keys' contents as they are (base64 doesn't count), and its files come
+read-only and without links. So its keys are the contents, and a bash script beside them, `place`, puts each one where
+it belongs, in the main container: only there is it known what `~` is and whose the files shall be. It needs no more
+than `mkdir`, `cat`, `chmod` and `ln`. Larger files, and another repository, come by git in an init container, into a
+folder that both share, and are copied from there.
+
+All of it happens before setup, in its phase: what can't be placed is FAILED_SETUP, and says why in the log.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shlex
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reconciler.core.pod.supervisor import literal
+from reconciler.core.repository_files import EXECUTABLE, FileSet
+from reconciler.core.schema.files import SKY_WORKDIR
+from reconciler.model import ANNOTATION_PREFIX, FileMount, GitWorkdir, Manifest, Problem, Severity, Site, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+CONFIG_MAP_LIMIT = 1024 * 1024
+ARGUMENTS_LIMIT = 96 * 1024
+FOLDER = "/run/job-reconciler"
+FOLDER_VARIABLE = "JOB_FILES"  # where FOLDER is when it can't be there
+_AT_ONCE = 100
+_QUOTES = 8  # and line ends of a short text
+FILES, CLONE = "job-files", "job-clone"
+NOT_SHOWN = "(not shown)"
+TOKEN = "GIT_TOKEN"  # noqa: S105 - the name of a variable
+
+_HERE = f'"${{{FOLDER_VARIABLE}:-{FOLDER}}}/'
+_FAILED = '{ echo "job files: could not be put in their place" >&2; exit 1; }; '
+_CLONE = r"""set -u
+cd "$CLONE_INTO"
+export GIT_TERMINAL_PROMPT=0 HOME="$PWD"
+if [ -n "${GIT_TOKEN-}" ]; then
+  git config --global credential.helper \
+    '!f() { echo "username=${GIT_USERNAME:-x-access-token}"; echo "password=$GIT_TOKEN"; }; f'
+fi
+fail() {
+  echo "could not clone $CLONE_URL at $CLONE_REF: $(sed -n 's/^fatal: //p' problem | head -n 1)." \
+    "Is it pushed? Where it is private, give the job secrets: {GIT_TOKEN: null}" | tee /dev/termination-log >&2
+  exit 1
+}
+git init --quiet "$CLONE_NAME" 2>problem || fail
+git -C "$CLONE_NAME" remote add origin "$CLONE_URL"
+if ! git -C "$CLONE_NAME" fetch --quiet --depth=1 origin "$CLONE_REF" 2>problem; then
+  git -C "$CLONE_NAME" fetch --quiet --tags origin '+refs/heads/*:refs/remotes/origin/*' 2>problem || fail
+  git -C "$CLONE_NAME" rev-parse --quiet --verify "$CLONE_REF^{commit}" >"$CLONE_NAME/.git/FETCH_HEAD" 2>problem ||
+    { echo "fatal: there is no such commit, branch or tag" >problem; fail; }
+fi
+git -C "$CLONE_NAME" checkout --quiet --detach FETCH_HEAD 2>problem || fail
+{
+  echo "export GIT_COMMIT_HASH=$(git -C "$CLONE_NAME" rev-parse HEAD)"
+  if grep -q "branch '" "$CLONE_NAME/.git/FETCH_HEAD"; then echo 'export GIT_BRANCH="$CLONE_REF"'; fi
+  if grep -q "tag '" "$CLONE_NAME/.git/FETCH_HEAD"; then echo 'export GIT_TAG="$CLONE_REF"'; fi
+} >"$CLONE_NAME.env"
+chmod -R a+rX .
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What a pod has so that its scripts, given here, find their files."""
+
+    setup: str | None
+    run: str
+    volumes: tuple[Manifest, ...] = ()
+    mounts: tuple[Manifest, ...] = ()
+    init_containers: tuple[Manifest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """The files of a run, and the URL that its pods could clone them from, if there is one."""
+
+    chosen: FileSet
+    url: str | None
+
+
+def deliver(task: Task, site: Site, files: RunFiles | None, run_name: str, env: Sequence[Manifest]) -> Delivery:
+    """Return how the files of a run, and scripts that are too long for arguments, reach its pods."""
+    ways = _Ways(task, files)
+    place, volumes, mounts, clones = "", [], [], []
+    if ways.config_map:
+        volumes.append({"name": FILES, "configMap": {"name": ways.config_map_name(run_name)}})
+        mounts.append({"name": FILES, "mountPath": f"{FOLDER}/files", "readOnly": True})
+    if ways.by_config_map:
+        place += f'"$BASH" {_HERE}files/place" {_HERE}files" || {_FAILED}'
+    token = [entry for entry in env if entry["name"] in {TOKEN, "GIT_USERNAME"}]
+    if isinstance(task.workdir, GitWorkdir):
+        clones.append(_clone(task, site, "workdir", task.workdir, token))
+        place = f"{_copy(_HERE + 'clone/workdir/.' + chr(34), SKY_WORKDIR)}|| {_FAILED}{place}"
+    if files and ways.by_clone:
+        clones.append(_clone(task, site, "repository", GitWorkdir(files.url or "", files.chosen.commit), token))
+        place += "".join(f"{_copy_mount(mount, files.chosen)}|| {_FAILED}" for mount in files.chosen.mounts)
+    if clones:
+        volumes.append({"name": CLONE, "emptyDir": {}})
+        mounts.append({"name": CLONE, "mountPath": f"{FOLDER}/clone", "readOnly": True})
+    begin = _beginning(task)
+    setup, run = (f"{_HERE}files/{name}" for name in ("setup", "run"))
+    first = task.setup if not ways.long_scripts or not task.setup else f'. {setup}"'
+    return Delivery(
+        setup=f"{place}{begin}{first or ':'}" if place else first,
+        run=begin + (f'. {run}"' if ways.long_scripts else task.run),
+        volumes=tuple(volumes),
+        mounts=tuple(mounts),
+        init_containers=tuple(clones),
+    )
+
+
+def check_delivery(task: Task, files: RunFiles | None) -> list[Problem]:
+    """Say why the files of a run can't reach its pods."""
+    ways, problems = _Ways(task, files), []
+    field = files.chosen.mounts[0].field if files and files.chosen.mounts else "run"
+    if files and ways.by_clone and not files.url:
+        message = (
+            f"the files have {ways.size} bytes, and a ConfigMap holds {CONFIG_MAP_LIMIT} (1 MiB): pods would clone "
+            "them, and this repository has no remote that they could reach; take fewer files, or add one with a URL"
+        )
+        problems.append(Problem(Severity.ERROR, "files", task.path, message, field=field))
+    return problems
+
+
+def is_packed(task: Task, files: RunFiles) -> bool:
+    """Tell whether the contents of the files go into the ConfigMap of the run."""
+    return _Ways(task, files).by_config_map
+
+
+def is_cloned(task: Task, files: RunFiles) -> bool:
+    """Tell whether an init container clones for the run."""
+    return isinstance(task.workdir, GitWorkdir) or _Ways(task, files).by_clone
+
+
+def secret_name(run_name: str) -> str:
+    """Return the name of the Secret of a run, with the values that stand in its file."""
+    return f"{run_name}-secrets"
+
+
+def owned_objects(
+    task: Task, job: Manifest, files: RunFiles | None, contents: Mapping[str, bytes]
+) -> tuple[Manifest, ...]:
+    """Return what a run needs besides its Job: a ConfigMap, a Secret, or nothing.
+
+    `contents` are the blobs of the files, by hash. Both are immutable, since a run keeps what it began with.
+    """
+    ways, name, objects = _Ways(task, files), job["metadata"]["name"], []
+    if ways.config_map:
+        values: dict[str, bytes] = {}
+        if files and ways.by_config_map:
+            values = {f"file-{n}": contents[blob.sha] for n, blob in enumerate(files.chosen.blobs)}
+            values["place"] = _place(files.chosen)
+        if ways.long_scripts:
+            values |= {key: text.encode() for key, text in (("setup", task.setup), ("run", task.run)) if text}
+        objects.append(_object(job, "ConfigMap", ways.config_map_name(name)) | _split(values))
+    if task.secret_values:
+        values = {key: text.encode() for key, text in task.secret_values.items()}
+        data = {key: base64.b64encode(value).decode() for key, value in values.items()}
+        objects.append(_object(job, "Secret", secret_name(name)) | {"type": "Opaque", "data": data})
+    return tuple(objects)
+
+
+def shown_objects(objects: Iterable[Manifest]) -> list[Manifest]:
+    """Return objects as they may be printed: without the values of Secrets."""
+    return [
+        {key: value for key, value in manifest.items() if key != "data"}
+        | {"stringData": dict.fromkeys(manifest["data"], NOT_SHOWN)}
+        if manifest["kind"] == "Secret"
+        else manifest
+        for manifest in objects
+    ]
+
+
+class _Ways:
+    """Which way the files of a task go: `config_map` is whether there is one at all."""
+
+    def __init__(self, task: Task, files: RunFiles | None) -> None:
+        size = _scripts_size(task)
+        self.long_scripts = size > ARGUMENTS_LIMIT
+        any_file = bool(files and files.chosen.files)
+        self.size = sum(blob.size for blob in files.chosen.blobs) + len(_place(files.chosen)) if files else 0
+        fits = self.size + (size if self.long_scripts else 0) <= CONFIG_MAP_LIMIT
+        self.by_config_map = any_file and fits
+        self.by_clone = any_file and not fits
+        self.config_map = self.long_scripts or self.by_config_map
+        self._content = [files.chosen.digest if files and self.by_config_map else None]
+        self._content += [task.setup, task.run] if self.long_scripts else []
+
+    def config_map_name(self, run_name: str) -> str:
+        """Return a name for just this content: a pod that asks for it gets no other."""
+        return f"{run_name}-{hashlib.sha256(json.dumps(self._content).encode()).hexdigest()[:10]}"
+
+
+def _scripts_size(task: Task) -> int:
+    return sum(len(script.encode()) for script in (task.setup, task.run) if script)
+
+
+def _beginning(task: Task) -> str:
+    """Return what setup and run begin with, in their first line, so that bash's messages number the lines right."""
+    below = [mount for mount in task.file_mounts if mount.destination.startswith(f"{SKY_WORKDIR}/")]
+    if isinstance(task.workdir, GitWorkdir):
+        variables = f'. {_HERE}clone/workdir.env"; export GIT_URL={shlex.quote(task.workdir.url)}; '
+        ref = f"CLONE_REF={shlex.quote(task.workdir.ref or 'HEAD')}; "
+        return f"{ref}{variables}unset CLONE_REF; cd {SKY_WORKDIR} || exit 1; "
+    return f"cd {SKY_WORKDIR} || exit 1; " if task.workdir or below else ""
+
+
+def _place(chosen: FileSet) -> bytes:
+    """Write the script that puts the files of a ConfigMap, in the folder `$1`, where they belong."""
+    number = {blob.sha: n for n, blob in enumerate(chosen.blobs)}
+    folders = sorted({file.destination.rpartition(b"/")[0] for file in chosen.files} - {b"", b"~"})
+    programs = [_path(file.destination) for file in chosen.files if file.entry.mode == EXECUTABLE]
+    return b"\n".join(
+        [
+            b"set -e",
+            *_in_groups(b"mkdir -p --", [_path(folder) for folder in folders]),
+            *(
+                b'cat <"$1"/file-%d >' % number[file.entry.sha] + _path(file.destination)
+                if file.target is None
+                else b"ln -sfn -- " + _quoted(file.target) + b" " + _path(file.destination)
+                for file in chosen.files
+            ),
+            *_in_groups(b"chmod a+rx --", programs),
+            b"",
+        ]
+    )
+
+
+def _in_groups(command: bytes, words: Sequence[bytes]) -> list[bytes]:
+    """Write a command for so many words at a time as surely fit into its arguments."""
+    groups = (words[start : start + _AT_ONCE] for start in range(0, len(words), _AT_ONCE))
+    return [b" ".join([command, *group]) for group in groups]
+
+
+def _path(destination: bytes) -> bytes:
+    return b"~/" + _quoted(destination[2:]) if destination.startswith(b"~/") else _quoted(destination)
+
+
+def _quoted(text: bytes) -> bytes:
+    return b"'" + text.replace(b"'", rb"'\''") + b"'"
+
+
+def _copy(source: str, destination: str) -> str:
+    return f"mkdir -p {destination} && cp -RP {source} {destination}/ "
+
+
+def _copy_mount(mount: FileMount, chosen: FileSet) -> str:
+    source = f'{_HERE}clone/repository"/{shlex.quote(mount.source)}' if mount.source else f'{_HERE}clone/repository"'
+    place = _path(mount.destination.encode()).decode()
+    if any(file.entry.path == mount.source.encode() for file in chosen.files):
+        return f'mkdir -p "$(dirname {place})" && cp -RP {source} {place} '
+    return _copy(f"{source}/.", place)
+
+
+def _clone(task: Task, site: Site, name: str, what: GitWorkdir, token: Sequence[Manifest]) -> Manifest:
+    own = {"CLONE_INTO": f"{FOLDER}/clone", "CLONE_NAME": name, "CLONE_URL": what.url}
+    own["CLONE_REF"] = what.ref or "HEAD"
+    without_tasks = r"""
+rm -rf "$CLONE_NAME/.git"
+find "$CLONE_NAME/jobs" \( -name '*.yaml' -o -name '*.yml' \) -exec rm -f {} + 2>/dev/null || true
+"""
+    return {
+        "name": f"clone-{name}",
+        "image": site.git_image,
+        "command": ["sh", "-c"],
+        "args": [literal(_CLONE + (without_tasks if name == "repository" else ""))],
+        "env": [{"name": key, "value": literal(value)} for key, value in own.items()] + list(token),
+        "resources": {"requests": {"cpu": task.resources.cpus, "memory": task.resources.memory}},  # as main's: no more
+        "volumeMounts": [{"name": CLONE, "mountPath": f"{FOLDER}/clone"}],
+    }
+
+
+def _object(job: Manifest, kind: str, name: str) -> Manifest:
+    """Return the head of an object that goes with a Job; it carries its labels, and the site's annotations."""
+    metadata = job["metadata"]
+    annotations = {k: v for k, v in metadata["annotations"].items() if not k.startswith(ANNOTATION_PREFIX)}
+    head: Manifest = {"name": name, "namespace": metadata["namespace"], "labels": dict(metadata["labels"])}
+    head |= {"annotations": annotations} if annotations else {}
+    return {"apiVersion": "v1", "kind": kind, "metadata": head, "immutable": True}
+
+
+def _split(values: Mapping[str, bytes]) -> Manifest:
+    """Return the contents of a ConfigMap, as text where that is not longer: a request may have 3 MiB with escapes."""
+    texts: dict[str, str] = {}
+    for key, value in values.items():
+        with suppress(UnicodeDecodeError):
+            text = value.decode()
+            if len(json.dumps(text)) <= len(value) * 4 // 3 + _QUOTES:
+                texts[key] = text
+    binary = {key: base64.b64encode(value).decode() for key, value in values.items() if key not in texts}
+    return ({"data": texts} if texts else {}) | ({"binaryData": binary} if binary else {})

@@ -1,0 +1,77 @@
+"""Find the files that tasks take from their repository: listed once a pass, and read only for runs that are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from reconciler.core.limits import check_clone
+from reconciler.core.pod.delivery import RunFiles, is_cloned, is_packed, owned_objects
+from reconciler.core.repository_files import SYMLINK, choose_files, mounts_of, needs_files
+from reconciler.model import Limits, Manifest, Problem, Site, Task, TreeEntry
+
+
+class Tree(Protocol):
+    """Where files are: a commit, or the work tree."""
+
+    @property
+    def commit(self) -> str:
+        """The commit, or zeros."""
+        ...
+
+    def leaves(self, paths: Iterable[str]) -> list[TreeEntry]:
+        """List what is there at and below some paths."""
+        ...
+
+    def read(self, entries: Iterable[TreeEntry]) -> dict[str, bytes]:
+        """Return contents by hash."""
+        ...
+
+
+@dataclass(slots=True)
+class Files:
+    """The files of some tasks. Nothing is asked of git before one of them needs any.
+
+    `url` is where pods could clone them from; each of `limits` holds for the image that does it.
+    """
+
+    tree: Tree
+    tasks: Sequence[Task]
+    url: str | None
+    site: Site
+    limits: Sequence[Limits]
+    _below: dict[str, list[TreeEntry]] = field(default_factory=dict)
+    _targets: dict[str, bytes] = field(default_factory=dict)
+    _listing: list[TreeEntry] | None = None
+
+    def of(self, task: Task) -> tuple[RunFiles | None, list[Problem]]:
+        """Return the files of a task, None when it takes none, and what is wrong with them. Raises SourceError."""
+        if not needs_files(task):
+            return None, []
+        self._list()
+        chosen, problems = choose_files(task, self.tree.commit, self._at, self._targets)
+        files = RunFiles(chosen, self.url)
+        if is_cloned(task, files):
+            problems += dict.fromkeys(p for limits in self.limits for p in check_clone(task, limits, self.site))
+        return files, problems
+
+    def objects(self, task: Task, job: Manifest) -> tuple[Manifest, ...]:
+        """Return what goes with a task's Job. Raises SourceError."""
+        files, _ = self.of(task)
+        contents = self.tree.read(files.chosen.blobs) if files and is_packed(task, files) else {}
+        return owned_objects(task, job, files, contents)
+
+    def _list(self) -> None:
+        if self._listing is None:
+            sources = {mount.source for task in self.tasks for mount in mounts_of(task)}
+            self._listing = self.tree.leaves(sources)
+            links = [entry for entry in self._listing if entry.mode == SYMLINK]
+            self._targets = self.tree.read(links) if links else {}
+
+    def _at(self, path: str) -> list[TreeEntry]:
+        if path not in self._below:
+            place = path.encode()
+            inside = place + b"/" if place else b""
+            self._below[path] = [e for e in self._listing or () if e.path == place or e.path.startswith(inside)]
+        return self._below[path]

@@ -1,0 +1,111 @@
+"""Which files of a commit a task gets, and which it can't get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from reconciler.core.repository_files import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, FileSet, choose_files
+from reconciler.model import FileMount, Task, TreeEntry
+
+Build = Callable[..., Task]
+LINKS = {"in": b"../train/a", "up": b"../../x", "abs": b"/etc/passwd", "out": b"../lib/c", "self": b".", "gone": b"b"}
+
+
+def entry(path: str, mode: str = REGULAR, sha: str = "") -> TreeEntry:
+    return TreeEntry(mode, sha or path, len(path), path.encode())
+
+
+TREE = [
+    entry("README"),
+    entry("jobs/a.yaml"),
+    entry("jobs/code.py"),
+    entry("lib", SUBMODULE),
+    entry("link", SYMLINK, "in"),
+    entry("train/a", EXECUTABLE),
+    entry("train/deep/b"),
+    entry("train2/c"),
+]
+
+
+def choose(task: Task, tree: list[TreeEntry]) -> tuple[FileSet, list[str]]:
+    def below(path: str) -> list[TreeEntry]:
+        place = path.encode()
+        return [e for e in tree if not place or e.path == place or e.path.startswith(place + b"/")]
+
+    chosen, problems = choose_files(task, "c", below, LINKS)
+    return chosen, [f"{problem.field}: {problem.message}" for problem in problems]
+
+
+def mounts(**pairs: str) -> dict[str, Any]:
+    return {"file_mounts": tuple(FileMount(source, f"~/{name}", name) for name, source in pairs.items())}
+
+
+def test_a_folder_comes_with_all_below_it_and_a_file_alone(task: Build) -> None:
+    chosen, problems = choose(task(**mounts(code="train", readme="README")), TREE)
+
+    assert problems == []
+    assert {f.destination: (f.entry.path, f.entry.mode) for f in chosen.files} == {
+        b"~/code/a": (b"train/a", EXECUTABLE),
+        b"~/code/deep/b": (b"train/deep/b", REGULAR),
+        b"~/readme": (b"README", REGULAR),
+    }
+
+
+def test_task_files_are_never_copied(task: Build) -> None:
+    """Else every commit would change every workdir, and a secret could get into a ConfigMap."""
+    chosen, problems = choose(task(**mounts(all="jobs")), TREE)
+
+    assert ([f.destination for f in chosen.files], problems) == ([b"~/all/code.py"], [])
+
+
+def test_the_later_mount_wins(task: Build) -> None:
+    chosen, _ = choose(task(**mounts(x="train", **{"x/a": "README"})), TREE)
+
+    assert [f.entry.path for f in chosen.files] == [b"README", b"train/deep/b"]
+
+
+def test_the_digest_is_of_contents_at_their_places(task: Build) -> None:
+    one, _ = choose(task(**mounts(a="README", b="train/a")), TREE)
+    same, _ = choose(task(**mounts(b="train/a", a="README")), TREE)
+    other = [
+        choose(task(**mounts(a="README", b="train/deep/b")), TREE)[0],
+        choose(task(**mounts(a="README", c="train/a")), TREE)[0],
+        choose(task(**mounts(a="README", b="train/a")), [entry("README"), entry("train/a", REGULAR)])[0],
+        choose(task(**mounts(a="README", b="train/a")), [entry("README"), entry("train/a", EXECUTABLE, "new")])[0],
+    ]
+
+    assert one.digest == same.digest
+    assert len({one.digest, *(chosen.digest for chosen in other)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("source", "tree", "message"),
+    [
+        pytest.param("trian", TREE, "'trian' is no file of this commit, and no folder with files", id="missing"),
+        pytest.param("jobs/a.yaml", TREE, "task files under jobs/ are never copied", id="a task file"),
+        pytest.param("link", TREE, "link is a symbolic link: name a file or folder", id="a link itself"),
+        pytest.param("lib", TREE, "lib is a submodule: name a file or folder", id="a submodule itself"),
+        pytest.param("", [entry("a"), entry("lib", SUBMODULE)], "lib in the repository is a submodule", id="submodule"),
+        pytest.param("t", [entry("t/l", SYMLINK, "up")], "t/l in t is a link that leads out of the rep", id="up"),
+        pytest.param("t", [entry("t/l", SYMLINK, "abs")], "leads to /etc/passwd, out of the repository", id="absolute"),
+        pytest.param("t", [entry("t/l", SYMLINK, "out")], "leads to lib/c, which is not copied along", id="beside"),
+    ],
+)
+def test_what_would_be_missing_in_a_pod_is_refused(task: Build, source: str, tree: Any, message: str) -> None:
+    _, (problem,) = choose(task(**mounts(x=source)), tree)
+
+    assert problem.startswith("x: ")
+    assert message in problem
+
+
+@pytest.mark.parametrize("target", ["self", "gone", "in"])
+def test_a_link_inside_stays_a_link(task: Build, target: str) -> None:
+    """Where it leads inside the folder need not be there: it was not there for git either."""
+    tree = [entry("train/a"), entry("train/l", SYMLINK, target)]
+    chosen, problems = choose(task(**mounts(x="train")), tree)
+
+    assert problems == []
+    assert [(f.destination, f.target) for f in chosen.files] == [(b"~/x/a", None), (b"~/x/l", LINKS[target])]
