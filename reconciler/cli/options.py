@@ -15,18 +15,40 @@ from reconciler.model import Limits, Severity
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+class _Word(click.ParamType[str]):
+    """A text that says something: an empty one is a variable that somebody forgot to set."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text. Fails for an empty one."""
+        if not value.strip():
+            self.fail("it is empty; leave the option out, or say which", param, ctx)
+        return value
+
+
+WORD = _Word()
+
 repo_option = click.option(
-    "--repo", metavar="PATH|URL", default=".", help="The repository (default: the one around this folder)."
+    "--repo", type=WORD, metavar="PATH|URL", default=".", help="The repository (default: the one around this folder)."
 )
-ref_option = click.option("--ref", metavar="REF", help="The commit to read (default: HEAD).")
+ref_option = click.option("--ref", type=WORD, metavar="REF", help="The commit to read (default: HEAD).")
 cluster_option = click.option(
-    "--cluster", metavar="local|CONTEXT", help="A kubeconfig context, or this machine (default: the current context)."
+    "--cluster",
+    type=WORD,
+    metavar="local|CONTEXT",
+    help="A kubeconfig context, or this machine (default: the current context).",
 )
 status_branch_option = click.option(
-    "--status-branch", metavar="NAME", help="Where the status is kept, or none (default: reconciler.yaml, job-status)."
+    "--status-branch",
+    type=WORD,
+    metavar="NAME",
+    help="Where the status is kept, or none (default: reconciler.yaml, job-status).",
 )
 limits_option = click.option(
     "--limits",
+    type=WORD,
     metavar="FILE",
     envvar="RECONCILER_LIMITS",
     help="What jobs may ask for, beside the limits of reconciler.yaml: a file that no commit can change.",

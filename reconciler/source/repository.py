@@ -208,8 +208,14 @@ class Repository(Git):
 
 
 def redact(text: str) -> str:
-    """Strip user and password from every URL in the text."""
-    return re.sub(r"(?<=://)[^/\s'\"]*@", "", text)
+    """Strip user and password from every URL in the text, and the values of its query, where tokens stand too.
+
+    An unquoted slash may belong to a user, a password or the path: where an @ follows, nobody can tell, and all of it
+    goes.
+    """
+    text = re.sub(r"(?<=://)[^/\s'\"]*@", "", text)
+    text = re.sub(r"(?<=://)[^\s'\"?#]*@", "***@", text)
+    return re.sub(r"(://[^\s'\"?]*\?)[^\s'\"]+", r"\1***", text)
 
 
 def error_line(stderr: str) -> str:

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 FOLDERS = ("jobs", "priorities")
 SETTINGS = (".sky.yaml", "reconciler.yaml")
 SUFFIXES = (".yaml", ".yml")
+_NO_FILTER = {".clean": "", ".process": "", ".required": "false"}
 _KINDS = {SYMLINK: "symbolic link", SUBMODULE: "submodule"}
 
 
@@ -219,9 +221,19 @@ def _history(repository: Repository, commit: str, limit: int) -> list[tuple[str,
 
 
 def _dirty(repository: Repository) -> tuple[str, ...]:
+    """Name the files that stand differently in the work tree.
+
+    NB: git would run the user's filters on a file that it has to look into (`filter.NAME.clean`), so they are set to
+    nothing; a file that one of them changes on commit, as git-lfs does, may be named here without need.
+    """
     if repository.work_tree is None:
         return ()
+    filters = [key for key in repository.config if key.startswith("filter.") and key.endswith(tuple(_NO_FILTER))]
+    if any("=" in key for key in filters):  # not to be set on a command line
+        return ()
+    without = (("-c", f"{key}={_NO_FILTER[key[key.rindex('.') :]]}") for key in filters)
     status = repository.run(
+        *chain.from_iterable(without),
         *("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all"),
         *("--", *FOLDERS, *SETTINGS),
     )

@@ -30,6 +30,10 @@ def test_help_of_every_command_has_examples_or_says_what_happens() -> None:
             "--repo stands before the command; options come after it: reconcile plan --repo ...",
             id="an option that would be ignored",
         ),
+        pytest.param(
+            ["queue", "--ref", ""], "'--ref': it is empty; leave the option out, or say which", id="an empty ref"
+        ),
+        pytest.param(["plan", "--cluster", " "], "'--cluster': it is empty;", id="an empty cluster"),
         pytest.param(["--once", "queue"], "--once stands before the command", id="a flag of the pass"),
     ],
 )

@@ -96,7 +96,7 @@ TEMPLATE = {"spec": {"template": {"spec": {"containers": [{"name": "main", "imag
         pytest.param(
             lambda cluster, live: cluster.create(job("b", live["metadata"]["namespace"], parallelism=-1), dry_run=True),
             Invalid,
-            "could not create Job {namespace}/b as a dry run on test: 422 Invalid: spec.parallelism: "
+            "could not create Job {namespace}/b on test: 422 Invalid: spec.parallelism: "
             "Invalid value: -1: must be greater than or equal to 0",
             id="invalid value",
         ),

@@ -274,3 +274,33 @@ def test_a_refused_pass_carries_out_nothing_and_says_so(cluster: FaultyCluster) 
 
     assert [r.result for r in skip(plan)] == [Result.SKIPPED, Result.DONE, Result.SKIPPED]
     assert cluster.done("delete") == []
+
+
+@pytest.mark.parametrize("grace", [pytest.param(0, id="gone at once"), pytest.param(30, id="on its way out")])
+def test_a_deletion_whose_answer_was_lost_is_ours(cluster: FaultyCluster, grace: int) -> None:
+    """It was accepted: the record must not take it for somebody else's, whose run would be LOST."""
+    manifest = job_manifest("train-1", script="trap '' TERM; sleep 60 & wait; wait")
+    manifest["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = grace
+    live = cluster.create(manifest)
+
+    def lose_the_answer(manifest: Manifest, **options: Any) -> None:
+        cluster.cluster.delete(manifest, **options)
+        raise ClusterUnreachable("500")
+
+    cluster.before["delete"] = lose_the_answer
+    (ended,) = apply(cluster, [action(Verb.CANCEL, live=live)])
+
+    assert (ended.result, ended.deleted) == (Result.DONE, True)
+
+
+def test_a_deletion_that_was_not_heard_is_a_failure(cluster: FaultyCluster) -> None:
+    """Nothing was accepted, and the next pass tries again."""
+    live = cluster.create(job_manifest("train-1"))
+
+    def unreachable(*_: Any, **__: Any) -> None:
+        raise ClusterUnreachable("500")
+
+    cluster.before["delete"] = unreachable
+    (ended,) = apply(cluster, [action(Verb.CANCEL, live=live)])
+
+    assert (ended.result, ended.deleted, ended.reason) == (Result.FAILED, False, "500")

@@ -10,7 +10,8 @@ import pytest
 from reconciler.cluster.local import LocalCluster
 from reconciler.engine.options import Options
 from reconciler.engine.reconcile import reconcile
-from reconciler.errors import ExitCode, Forbidden, GuardError, SourceError
+from reconciler.engine.record import read_job
+from reconciler.errors import ExitCode, Forbidden, GuardError, SourceError, UsageError
 from reconciler.model import JOB_LABEL, RUN_LABEL, TASK_HASH, Manifest, Result, Verb
 from reconciler.source.repository import Repository
 
@@ -324,3 +325,17 @@ def test_where_every_namespace_is_forbidden_there_is_nothing_to_do(
     guarded.allowed = ()
     with Repository(repo({"jobs/train.yaml": TRAIN})) as repository, pytest.raises(Forbidden, match="in default"):
         reconcile(repository, guarded, Options())
+
+
+def test_a_run_that_there_never_was_is_not_shown(
+    clusters: tuple[LocalCluster, LocalCluster], repo: Callable[..., Path]
+) -> None:
+    """`show train-9` must not show train-1."""
+    east, _ = clusters
+    with Repository(repo({"jobs/train.yaml": TRAIN})) as repository:
+        reconcile(repository, east, Options())
+        shown = [read_job(repository, Options(), "east", word)[0] for word in ("train", "train-1", "jobs/train.yaml")]
+        with pytest.raises(UsageError, match="job train has no run 'train-9' on record, but train-1; as job-status"):
+            read_job(repository, Options(), "east", "train-9")
+
+    assert [document["job"] for document in shown] == ["train"] * 3

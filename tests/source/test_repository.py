@@ -100,7 +100,11 @@ def test_a_failure_is_one_line_without_credentials(work: Path) -> None:
         pytest.param("see https://me:pw@host/x", "see https://host/x", id="user-and-password"),
         pytest.param("'https://token@host/x'", "'https://host/x'", id="token"),
         pytest.param("https://me:p@ss@host/x", "https://host/x", id="at-sign-in-password"),
-        pytest.param("https://host/a@b", "https://host/a@b", id="at-sign-in-path"),
+        pytest.param("https://me/you:pw@host/x", "https://***@host/x", id="slash-in-user"),
+        pytest.param("https://me:p/w@host/x", "https://***@host/x", id="slash-in-password"),
+        pytest.param("https://host/a@b", "https://***@b", id="at-sign-in-path"),
+        pytest.param("'https://host/x?token=a&y=b' too", "'https://host/x?***' too", id="token-in-query"),
+        pytest.param("what? https://host/x", "what? https://host/x", id="no-query"),
         pytest.param("git@host:x", "git@host:x", id="scp-like"),
     ],
 )

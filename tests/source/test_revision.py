@@ -265,6 +265,19 @@ def test_dirty_names_what_stands_differently_in_the_work_tree(work: Path, commit
     ]
 
 
+def test_no_filter_of_the_user_runs(work: Path, commit: Commit, git: Git, tmp_path: Path) -> None:
+    """Git itself would run one on each file that it has to look into."""
+    commit(work, {".gitattributes": "*.yaml filter=spy\n", "jobs/a.yaml": "run: x\n", "jobs/b.yaml": "run: x\n"})
+    for program in ("clean", "smudge"):
+        git(work, "config", f"filter.spy.{program}", f"touch {tmp_path / 'ran'}; cat")
+    git(work, "config", "filter.spy.required", "true")
+    (work / "jobs/a.yaml").write_text("run: y\n")
+    os.utime(work / "jobs/b.yaml", (1, 1))
+
+    assert _read(work).dirty == ("jobs/a.yaml",)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_reading_changes_nothing_in_the_repository(work: Path) -> None:
     (work / "jobs/train.yaml").touch()  # git would like to refresh its index now
 

@@ -41,8 +41,7 @@ def open_local_cluster(environ: Mapping[str, str]) -> LocalCluster:
 
     A capacity such as `cpu=4,memory=8Gi,nvidia.com/gpu=1` changes what it names. Raises UsageError.
     """
-    state = Path(environ.get("XDG_STATE_HOME") or Path(environ.get("HOME") or Path.home(), ".local", "state"))
-    folder = Path(environ.get("RECONCILER_LOCAL_HOME") or state / "job-reconciler" / "local").absolute()
+    folder = Path(environ.get("RECONCILER_LOCAL_HOME") or _state(environ) / "job-reconciler" / "local").absolute()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
     capacity = {"cpu": str(os.cpu_count() or 1), "memory": f"{memory}Ki", "pods": "110"}
     for part in filter(None, environ.get("RECONCILER_LOCAL_CAPACITY", "").split(",")):
@@ -53,3 +52,10 @@ def open_local_cluster(environ: Mapping[str, str]) -> LocalCluster:
             raise UsageError(f"RECONCILER_LOCAL_CAPACITY: {part!r} should read like cpu=4: {error}") from error
         capacity[name] = quantity
     return LocalCluster(folder, capacity)
+
+
+def _state(environ: Mapping[str, str]) -> Path:
+    try:
+        return Path(environ.get("XDG_STATE_HOME") or Path(environ.get("HOME") or Path.home(), ".local", "state"))
+    except RuntimeError as error:
+        raise UsageError("there is no home folder to keep the cluster in: set HOME or RECONCILER_LOCAL_HOME") from error

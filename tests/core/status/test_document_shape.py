@@ -101,7 +101,7 @@ def edited(draw: st.DrawFn) -> Document:
     return document
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
 @given(document=edited())
 def test_nothing_behind_the_check_has_to_expect_anything_else(
     document: Document, live_run: Callable[..., LiveRun], task_file: Callable[..., TaskFile]
