@@ -8,7 +8,7 @@ attempts are merged by pod, recoveries never fall, an end stays the end, and an 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from reconciler.core.status.document_shape import DOCUMENT
@@ -48,7 +48,7 @@ class Known:
 
     `file` is who owns the name, valid or not; None when no file does. `commit` last changed it. `live` are all its
     Jobs, as they were last read; `cancelled` maps the uids that this pass deleted. `waits_for` says why a valid file
-    has no run yet.
+    has no run yet. `preempted_pods` are gone, and Events tell that they were preempted.
     """
 
     file: TaskFile | None
@@ -58,6 +58,7 @@ class Known:
     cancelled: Mapping[str, Cancellation]
     problems: Sequence[Problem] = ()
     waits_for: str | None = None
+    preempted_pods: Collection[str] = ()
 
 
 def job_document(name: str, known: Known, previous: Document | None) -> Document | None:
@@ -135,7 +136,10 @@ def _observed(run: LiveRun, before: Document | None, known: Known) -> Document:
         "namespace": run.namespace,
         "submitted_at": seen.submitted_at or old.get("submitted_at"),
         "attempts": merge_attempts(
-            old.get("attempts") or [], seen.attempts, suspended=old.get("state") == State.SUSPENDED
+            old.get("attempts") or [],
+            seen.attempts,
+            suspended=old.get("state") == State.SUSPENDED,
+            preempted_pods=known.preempted_pods,
         ),
     }
     starts = [attempt["started_at"] for attempt in section["attempts"]] + [old.get("started_at")]

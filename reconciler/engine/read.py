@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from typing import Self
 
 from reconciler.cluster.interface import Cluster
-from reconciler.core.encoding import outcome
 from reconciler.core.identity import recorded_identities, strays
 from reconciler.core.names import KnownJob, keep_moved_names, resolve_names
 from reconciler.core.observe import live_runs
 from reconciler.core.render import home_namespace
 from reconciler.core.status.times import rfc3339
 from reconciler.engine.declare import JOBS, Declared, declare
+from reconciler.engine.events import preempted_pods, refusals
 from reconciler.engine.files import Files
 from reconciler.engine.options import Options
 from reconciler.engine.record import CLUSTERS, Setting, StatusPlace, read_documents, read_setting
@@ -80,6 +80,7 @@ class Live:
 
     `strays` are Jobs with our owner label that can't be told to be any run. `seen_at` is the time of this machine.
     `forbidden` maps the namespaces that could not be looked into to the API's words: what is there is not known.
+    `preempted_pods` are gone, and on record as attempts whose end nobody saw.
     """
 
     seen_at: str
@@ -88,6 +89,7 @@ class Live:
     strays: tuple[Manifest, ...]
     forbidden: dict[str, str]
     pods: tuple[Manifest, ...]
+    preempted_pods: frozenset[str]
     priority_classes: tuple[Manifest, ...]
     used_classes: frozenset[str]
 
@@ -97,7 +99,7 @@ def read_git(repository: Repository, revision: Revision, options: Options, conte
     setting = read_setting(repository, revision, options, context)
     site, status = setting.site, setting.status
     refs = ls_remote(repository, revision.remote) if revision.remote else None
-    tip = source_tip(repository, revision, source_branch=site.source_branch, environ=os.environ, refs=refs)
+    newer, unpushed = _newer_tip(repository, revision, site, refs)
     record = read_record(repository, status.branch, status.remote, refs) if status else Record(None, {})
     if status and status.remote and record.tip is None:
         _refuse_forgotten_record(repository, status)
@@ -106,13 +108,27 @@ def read_git(repository: Repository, revision: Revision, options: Options, conte
             f"{status.branch} is there and is no status branch, for it has no {CLUSTERS}: choose another name with "
             "--status-branch or status_branch, or restore that file"
         )
-    superseded = is_superseded(repository, revision.commit, tip)
-    return Git(
-        setting=setting,
-        record=record,
-        superseded_by=(tip or BRANCH_GONE) if superseded else None,
-        unpushed=revision.remote is not None and not superseded and tip != revision.commit,
-    )
+    return Git(setting=setting, record=record, superseded_by=newer, unpushed=unpushed)
+
+
+def newer_tip(repository: Repository, source: Source) -> str | None:
+    """Return by what the commit has been superseded by now: a pass can take a while until it writes.
+
+    Raises SourceError.
+    """
+    revision = source.revision
+    refs = ls_remote(repository, revision.remote) if revision.remote else None
+    return _newer_tip(repository, revision, source.site, refs)[0]
+
+
+def _newer_tip(
+    repository: Repository, revision: Revision, site: Site, refs: dict[str, str] | None
+) -> tuple[str | None, bool]:
+    """Return the newer tip of the source branch, if there is one, and whether the remote lacks this commit."""
+    tip = source_tip(repository, revision, source_branch=site.source_branch, environ=os.environ, refs=refs)
+    if is_superseded(repository, revision.commit, tip):
+        return tip or BRANCH_GONE, False
+    return None, revision.remote is not None and tip != revision.commit
 
 
 def _refuse_forgotten_record(repository: Repository, status: StatusPlace) -> None:
@@ -186,16 +202,25 @@ class Listing:
 def read_live(cluster: Cluster, source: Source, listing: Listing | None = None) -> Live:
     """List our Jobs, their pods and the PriorityClasses: one LIST a kind where the rights allow it.
 
-    Events are listed only where a Job has no pod although it should, because they alone say why. Raises ClusterError.
+    Events are listed only where nothing else explains what is missing. Raises ClusterError.
     """
     with listing or Listing(cluster, source.owner) as begun:
         (jobs, unseen), (pods, unseen_pods) = (_ours(cluster, source, kind, begun) for kind in ("Job", "Pod"))
         classes = tuple(begun.of("PriorityClass"))
     recorded = recorded_identities(source.documents.values())
-    runs = live_runs(jobs, pods, _events(cluster, jobs, pods), recorded=recorded)
-    used = _used_classes(cluster, source, runs, classes)
-    now = rfc3339(datetime.now(UTC))
-    return Live(now, cluster.uid(), runs, strays(jobs, recorded), unseen_pods | unseen, tuple(pods), classes, used)
+    runs = live_runs(jobs, pods, refusals(cluster, jobs, pods), recorded=recorded)
+    forbidden = unseen_pods | unseen
+    return Live(
+        seen_at=rfc3339(datetime.now(UTC)),
+        cluster_uid=cluster.uid(),
+        runs=runs,
+        strays=strays(jobs, recorded),
+        forbidden=forbidden,
+        pods=tuple(pods),
+        preempted_pods=preempted_pods(cluster, source.documents.values(), pods, forbidden),
+        priority_classes=classes,
+        used_classes=_used_classes(cluster, source, runs, classes),
+    )
 
 
 def with_last_states(after: Live, before: Live, source: Source, deleted: Iterable[Manifest]) -> Live:
@@ -205,7 +230,8 @@ def with_last_states(after: Live, before: Live, source: Source, deleted: Iterabl
     """
     recorded = recorded_identities(source.documents.values())
     last = {run.uid: run for run in live_runs(tuple(deleted), before.pods, recorded=recorded)}
-    return replace(after, runs=(*(run for run in after.runs if run.uid not in last), *last.values()))
+    runs = (*(run for run in after.runs if run.uid not in last), *last.values())
+    return replace(after, runs=runs, preempted_pods=before.preempted_pods | after.preempted_pods)
 
 
 def resolve_files(source: Source, runs: Iterable[LiveRun]) -> tuple[dict[str, TaskFile], list[Problem]]:
@@ -262,25 +288,6 @@ def _ours(cluster: Cluster, source: Source, kind: str, listing: Listing) -> tupl
             if len(forbidden) == len(namespaces):
                 raise
     return found, forbidden
-
-
-def _events(cluster: Cluster, jobs: list[Manifest], pods: list[Manifest]) -> list[Manifest]:
-    """List the warnings about Jobs in the namespaces where one waits for a pod that is not made."""
-    with_pod = {owner.get("uid") for pod in pods for owner in pod["metadata"].get("ownerReferences", ())}
-    waiting = [job for job in jobs if job["metadata"]["uid"] not in with_pod and _wants_pod(job)]
-    namespaces = {job["metadata"]["namespace"] for job in waiting}
-    return [event for namespace in sorted(namespaces) for event in _warnings(cluster, namespace)]
-
-
-def _wants_pod(job: Manifest) -> bool:
-    return not job["spec"].get("suspend") and outcome(job) is None
-
-
-def _warnings(cluster: Cluster, namespace: str) -> list[Manifest]:
-    try:
-        return cluster.list("Event", namespace=namespace, fields="involvedObject.kind=Job,type=Warning")
-    except Forbidden:
-        return []  # they only explain
 
 
 def _used_classes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from reconciler.cluster.interface import Cluster
@@ -14,6 +15,7 @@ from reconciler.engine.read import (
     Listing,
     Live,
     Source,
+    newer_tip,
     parse_source,
     read_git,
     read_live,
@@ -45,8 +47,13 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
     plan = make_plan(source, before, cluster, options)
     if plan.refusal:
         return _report(source, cluster, skip(plan.actions), plan.problems, refusal=plan.refusal)
+    writes = any(action.verb in WRITES for action in plan.actions)
+    if writes and (
+        overtaken := _stopped(replace(source, superseded_by=newer_tip(repository, source)), cluster, options)
+    ):
+        return overtaken
     outcomes = apply(cluster, plan.actions)
-    after, blind = _look_again(cluster, source, before) if _writes(plan.actions) else (before, [])
+    after, blind = _look_again(cluster, source, before) if writes else (before, [])
     live = with_last_states(after, before, source, (a.live for a in outcomes if a.deleted and a.live))
     status = publish_status(repository, Facts(source, plan, live, outcomes, cluster.context, datetime.now(UTC)))
     return _report(
@@ -70,10 +77,6 @@ def plan(repository: Repository, cluster: Cluster, options: Options) -> Report:
     made = make_plan(source, read_live(cluster, source), cluster, options)
     actions, refused = dry_run(cluster, made, source)
     return _report(source, cluster, actions, (*made.problems, *refused), refusal=made.refusal)
-
-
-def _writes(actions: tuple[Action, ...]) -> bool:
-    return any(action.verb in WRITES for action in actions)
 
 
 def _failures(outcomes: tuple[Action, ...]) -> list[Problem]:

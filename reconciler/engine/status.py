@@ -177,6 +177,7 @@ def _documents(facts: Facts, previous: Mapping[str, Document]) -> dict[str, Docu
             cancelled=cancelled,
             problems=problems[file.path] if file else (),
             waits_for=waits.get(name),
+            preempted_pods=facts.live.preempted_pods,
         )
         document = job_document(name, known, previous.get(name))
         if document is not None:

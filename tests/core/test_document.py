@@ -457,6 +457,14 @@ def test_seen_attempt_keeps_what_was_known(write: Write, live_run: Live, attempt
     assert cleared["attempts"][0]["reason"] is None
 
 
+def test_events_tell_what_ended_a_pod_that_is_gone(write: Write, live_run: Live, attempt: MakeAttempt) -> None:
+    """Its condition went with it; what its own status once said counts more."""
+    known = write(live_run(3, attempts=(attempt("gone", 0), attempt("seen", 1, 2, reason="Evicted"))))
+    after = write(live_run(3), previous=known, preempted_pods={"gone", "seen", "other"})
+
+    assert [entry["reason"] for entry in after["attempts"]] == ["PreemptionByScheduler", "Evicted"]
+
+
 @pytest.mark.parametrize(
     ("spans", "state", "ran", "recovered"),
     [

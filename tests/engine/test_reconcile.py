@@ -339,3 +339,75 @@ def test_a_run_that_there_never_was_is_not_shown(
             read_job(repository, Options(), "east", "train-9")
 
     assert [document["job"] for document in shown] == ["train"] * 3
+
+
+def test_a_commit_that_is_pushed_during_a_pass_is_not_undone(
+    clusters: tuple[LocalCluster, LocalCluster],
+    repo: Callable[..., Path],
+    commit: Callable[..., str],
+    git: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    """A pass that took long looks at the tip again before it writes; its successor has done the rest by then."""
+    east, _ = clusters
+    folder, remote, colleague = repo({"jobs/train.yaml": TRAIN}), tmp_path / "remote.git", tmp_path / "colleague"
+    git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", str(remote))
+    git(folder, "remote", "add", "origin", str(remote))
+    git(folder, "push", "--quiet", "--set-upstream", "origin", "main")
+    git(tmp_path, "clone", "--quiet", str(remote), str(colleague))
+
+    class Slow(East):
+        """Lets a colleague push while it answers."""
+
+        def uid(self) -> str:
+            commit(colleague, {"jobs/new.yaml": TRAIN})
+            git(colleague, "push", "--quiet", "origin", "HEAD")
+            return super().uid()
+
+    with Repository(folder) as repository:
+        report = reconcile(repository, Slow(east._folder, {"cpu": "4"}), Options())
+
+    assert (report.superseded, report.actions, report.status_commit) == (True, (), None)
+    assert report.exit_code is ExitCode.GUARD
+    assert east.list("Job") == []
+
+
+class Eventful(East):
+    """A cluster that remembers which pods were preempted, and how often it was asked."""
+
+    preempted: tuple[str, ...] = ()
+    asked = 0
+
+    def list(
+        self, kind: str, *, namespace: str | None = None, labels: str | None = None, fields: str | None = None
+    ) -> list[Manifest]:
+        """Answer for Events too."""
+        if kind != "Event":
+            return super().list(kind, namespace=namespace, labels=labels, fields=fields)
+        self.asked += 1
+        return [{"involvedObject": {"kind": "Pod", "name": name}} for name in self.preempted]
+
+
+def test_events_are_asked_for_only_what_is_unexplained(
+    clusters: tuple[LocalCluster, LocalCluster], repo: Callable[..., Path]
+) -> None:
+    """A pod that ran on record and is gone may have been preempted: that is asked once, and then on record."""
+    east, _ = clusters
+    eventful = Eventful(east._folder, {"cpu": "4"})
+    with Repository(repo({"jobs/train.yaml": TRAIN})) as repository:
+        while not (report := reconcile(repository, eventful, Options())).documents["train"]["attempts"]:
+            pass
+        (pod,) = eventful.list("Pod")
+        reconcile(repository, eventful, Options())
+        assert eventful.asked == 0
+        eventful.preempted = (pod["metadata"]["name"],)
+        eventful.delete(pod)
+        while pod["metadata"]["name"] in {left["metadata"]["name"] for left in eventful.list("Pod")}:
+            pass
+        report = reconcile(repository, eventful, Options())
+        asked = eventful.asked
+        again = reconcile(repository, eventful, Options())
+
+    assert report.documents["train"]["attempts"][0]["reason"] == "PreemptionByScheduler"
+    assert (asked, eventful.asked) == (1, 1)
+    assert again.documents["train"]["attempts"][0]["reason"] == "PreemptionByScheduler"

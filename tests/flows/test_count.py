@@ -38,6 +38,7 @@ def test_four_interruptions_are_four_recoveries_though_nobody_watched(
 
     assert (document["state"], document["recoveries"], document["exact"]) == ("RUNNING", 4, True)
     assert (document["restarts_on_error"], document["evictions"], document["attempts_complete"]) == (0, 0, False)
+    assert document["attempts"][0]["reason"] == "PreemptionByScheduler"  # its pod is gone, an Event tells of it
 
 
 def running_pod(team: Team) -> Any:

@@ -11,17 +11,23 @@ from reconciler.model import TERMINAL_STATES, Attempt, Document, State
 _MOST_ATTEMPTS = 50
 _HAS_ATTEMPT = TERMINAL_STATES - {State.CANCELLED} | {State.STARTING, State.RUNNING}
 
+PREEMPTED = "PreemptionByScheduler"  # as the condition on the pod says
 AttemptEntry = dict[str, str | int | None]
 
 
 def merge_attempts(
-    recorded: Sequence[AttemptEntry], seen: Sequence[Attempt], *, suspended: bool = False
+    recorded: Sequence[AttemptEntry],
+    seen: Sequence[Attempt],
+    *,
+    suspended: bool = False,
+    preempted_pods: Collection[str] = (),
 ) -> list[AttemptEntry]:
     """Return recorded attempts with those seen now, in the order in which they came; one pod is one attempt.
 
     What is seen now is newer, but what was known stays known: a status can lose what it had. The end of an attempt
     whose pod went unseen is when its successor was made: the Job controller waits for one before the other. The newest
-    50 are kept. Of an attempt that was `suspended`, and not seen to end, the end stays unknown.
+    50 are kept. Of an attempt that was `suspended`, and not seen to end, the end stays unknown. `preempted_pods` tells
+    of pods that are gone.
     """
     entries = {entry["pod"]: entry for entry in recorded}
     for attempt in _not_dropped(entries.keys(), seen):
@@ -38,6 +44,9 @@ def merge_attempts(
     for pod, successor in pairwise(entries):
         if pod not in made and entries[pod]["ended_at"] is None and not suspended:
             entries[pod] |= {"ended_at": made.get(str(successor))}
+    for pod, entry in entries.items():
+        if pod in preempted_pods and entry["reason"] is None:
+            entries[pod] |= {"reason": PREEMPTED}
     return list(entries.values())[-_MOST_ATTEMPTS:]
 
 
