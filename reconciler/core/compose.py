@@ -54,8 +54,8 @@ class MergeConflict(ValueError):  # noqa: N818 - it names the situation, as the 
 
 def merge_pod_config(base: Manifest, override: Manifest) -> Manifest:
     """Return `base` with `override` merged into it, sharing nothing with either. Raises MergeConflict."""
-    merged: Manifest = _MERGER.merge(_copy(base), _copy(override))
-    return merged
+    copied: Manifest = _copy(base or override)
+    return _MERGER.merge(copied, _copy(override)) if base and override else copied
 
 
 def compose_layers(

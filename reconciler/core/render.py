@@ -73,21 +73,17 @@ def render_job(
     """
     if task.num_nodes > 1:
         return None, [_needs_jobset(task)]
-    inputs = _inputs(task, site, run, files)
-    merged, problems = compose_layers(inputs.layers, task.path, onto=inputs.rendered)
-    nothing: Manifest = {"labels": {}, "annotations": {}}
-    custom, of_metadata = compose_layers(inputs.metadata_layers, task.path, root="custom_metadata", onto=nothing)
-    pod = without_nulls(merged)
-    if not problems and any(content for _, content in inputs.layers):
-        problems = check_merged_pod(pod, inputs.rendered, Origins(inputs.layers, inputs.rendered), task.path)
-    names = [variable["name"] for variable in inputs.variables]
-    problems += [*of_metadata, *check_layers(inputs.layers, inputs.metadata_layers, names, task.path)]
-    problems += [*_check_gpus(task), *_check_image(task, run.context), *check_delivery(task, files)]
+    composed, problems = _compose(task, site, run, files)
     if any(problem.severity is Severity.ERROR for problem in problems):
         return None, problems
-    custom = without_nulls(custom)
-    template = _template(task, site, run, merged=merged, pod=pod, custom=custom)
+    custom = without_nulls(composed.custom)
+    template = _template(task, site, run, merged=composed.merged, pod=composed.pod, custom=custom)
     return _job(task, site, run, template, custom, files=files), problems
+
+
+def check_job(task: Task, site: Site, run: RunIdentity, files: RunFiles | None = None) -> list[Problem]:
+    """Return the problems that `render_job` returns, and spare what is made of a pod that has no errors."""
+    return [_needs_jobset(task)] if task.num_nodes > 1 else _compose(task, site, run, files)[1]
 
 
 def explain_template(task: Task, site: Site, run: RunIdentity, files: RunFiles | None = None) -> Manifest:
@@ -141,6 +137,29 @@ def priority_class_of(task: Task, site: Site, context: str) -> str | None:
 def _needs_jobset(task: Task) -> Problem:
     message = f"num_nodes is {task.num_nodes}: several nodes need JobSet (https://jobset.sigs.k8s.io) in the cluster"
     return Problem(Severity.ERROR, "needs-jobset", task.path, message, field="num_nodes")
+
+
+@dataclass(frozen=True, slots=True)
+class _Composed:
+    """The layers put together; `pod` is `merged` without its nulls."""
+
+    merged: Manifest
+    pod: Manifest
+    custom: Manifest
+
+
+def _compose(task: Task, site: Site, run: RunIdentity, files: RunFiles | None) -> tuple[_Composed, list[Problem]]:
+    inputs = _inputs(task, site, run, files)
+    merged, problems = compose_layers(inputs.layers, task.path, onto=inputs.rendered)
+    nothing: Manifest = {"labels": {}, "annotations": {}}
+    custom, of_metadata = compose_layers(inputs.metadata_layers, task.path, root="custom_metadata", onto=nothing)
+    pod = without_nulls(merged)
+    if not problems and any(content for _, content in inputs.layers):
+        problems = check_merged_pod(pod, inputs.rendered, Origins(inputs.layers, inputs.rendered), task.path)
+    names = [variable["name"] for variable in inputs.variables]
+    problems += [*of_metadata, *check_layers(inputs.layers, inputs.metadata_layers, names, task.path)]
+    problems += [*_check_gpus(task), *_check_image(task, run.context), *check_delivery(task, files)]
+    return _Composed(merged, pod, custom), problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from reconciler.core.names import resolve_names
 from reconciler.core.pod.rendered_pod import NO_CONTEXT
-from reconciler.core.render import RunIdentity, priority_class_of, render_job
+from reconciler.core.render import RunIdentity, check_job, priority_class_of
 from reconciler.core.schema.fields import in_order, listed
 from reconciler.engine.declare import Declared, class_missing, declare, locate
 from reconciler.engine.files import Files, Tree
@@ -96,7 +96,7 @@ def _unrenderable(declared: Declared, tasks: Iterable[Task], files: Files) -> li
     problems = []
     for task in tasks:
         run_files, missing = files.of(task)
-        problems += [*missing, *render_job(task, declared.site, _run_of(task), run_files)[1]]
+        problems += [*missing, *check_job(task, declared.site, _run_of(task), run_files)]
     return problems
 
 

@@ -10,6 +10,7 @@ A word behind `|` in the title changes the bytes. What can't be seen is written 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,8 @@ from jsonschema_rs import Validator, validator_for
 
 from reconciler.core.encoding import check_echo
 from reconciler.core.render import RunIdentity, render_job
+from reconciler.core.schema.json_schema import task_schema
+from reconciler.core.yaml import parse_documents
 from reconciler.engine.declare import declare, locate
 from reconciler.model import Manifest, Problem, Severity
 
@@ -41,6 +44,7 @@ AS_BYTES: dict[str, Callable[[str], bytes]] = {
     "utf-16": lambda text: text.encode("utf-16"),
 }
 KUBERNETES = "1.37.0"
+NAMES = r"(?!config\.kubernetes\.pod_config\.spec)[\w.]+"  # what stands in a spec is Kubernetes' own
 RUN = RunIdentity(number=1, owner="me", commit="c0ffee", context="east", namespace="default")
 
 
@@ -109,6 +113,26 @@ def test_what_becomes_of_a_file(row: Row, request: pytest.FixtureRequest) -> Non
     assert said == row.expected or request.config.getoption("--update-golden")
     if job:
         assert [error.message for error in published_schema().iter_errors(job)] == []
+
+
+def test_an_editor_underlines_nothing_that_is_accepted_and_every_refused_field() -> None:
+    """The schema for editors says the same as the reader, as far as it can."""
+    wrong = []
+    for _, row in ROWS:
+        documents, broken = parse_documents(row.files()[TASK], TASK)
+        if not broken and len(documents) == 1:
+            refused = re.search(rf"^>>> error \d+ \[(unknown|unsupported)-field\] {NAMES}", row.expected, re.MULTILINE)
+            underlined = [error.message for error in editors_schema().iter_errors(documents[0].value)]
+            if underlined if row.expected.startswith(">>> accepted") else refused and not underlined:
+                wrong.append((row.title, underlined))
+
+    assert wrong == []
+
+
+@cache
+def editors_schema() -> Validator:
+    """Return the schema of task files that editors show."""
+    return validator_for(task_schema())
 
 
 @cache

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _REFERENCE = "secrets:"
 _NAMED = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
-_REGISTRY = ("SKYPILOT_DOCKER_USERNAME", "SKYPILOT_DOCKER_PASSWORD", "SKYPILOT_DOCKER_SERVER")
+REGISTRY_LOGIN = ("SKYPILOT_DOCKER_USERNAME", "SKYPILOT_DOCKER_PASSWORD", "SKYPILOT_DOCKER_SERVER")
 
 
 def read_envs(reader: Reader, path: FieldPath, envs: dict[str, Any]) -> dict[str, str]:
@@ -97,7 +97,7 @@ def _env(reader: Reader, place: FieldPath, value: Any) -> str:
 
 def _is_variable(reader: Reader, place: FieldPath, name: str) -> bool:
     """Check a name; of `NAME=value` in a wrong place only the name is shown."""
-    if name in _REGISTRY:
+    if name in REGISTRY_LOGIN:
         message = (
             f"{field_name(place)} can't be used here: the kubelet pulls the image, not the job; make a Secret by "
             "kubectl create secret docker-registry, and name it in imagePullSecrets of "

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reconciler.core.schema.controls import CONTROLS
+from reconciler.core.schema.environment import REGISTRY_LOGIN
 from reconciler.core.schema.fields import Fate, Field, Fields, Shape
 from reconciler.core.schema.pod_config import MAIN_ALIASES, METADATA, POD_CONFIG, REFUSED_SPEC
 from reconciler.core.schema.resources import MAX_ATTEMPTS, RESERVED_EXIT_CODES
@@ -54,16 +55,22 @@ _TEXTS: Schema = {
     },
 }
 _NAMESPACE: Schema = {"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
+_IN_THE_REPOSITORY: Schema = {
+    "pattern": r"^(?![/~]|\.\.(/|$)|[A-Za-z][A-Za-z0-9+.-]*://)",
+    "errorMessage": "only what is in the repository can be copied: write a path from its root on",
+}
 _EXIT_CODE: Schema = {"minimum": 0, "maximum": 255, "not": {"enum": sorted(RESERVED_EXIT_CODES)}}
 
 
 def task_schema() -> Schema:
     """Return the schema of a task file."""
+    names = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "not": {"enum": list(REGISTRY_LOGIN)}}
     variables: Schema = {
-        "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+        "propertyNames": names,
         "additionalProperties": {"type": _SCALAR, "errorMessage": 'a variable needs a value: "" is empty'},
     }
     secrets: Schema = {
+        "propertyNames": names,
         "additionalProperties": {"type": [*_SCALAR, "null"], "description": "null: the value is kept out of git"},
         "items": {"type": "string", "pattern": "^secrets:"},
     }
@@ -75,6 +82,8 @@ def task_schema() -> Schema:
         run={"type": "string", "pattern": r"\S", "errorMessage": "there is nothing to run"},
         envs=variables,
         secrets=secrets,
+        workdir={**_section(WORKDIR), **_IN_THE_REPOSITORY},
+        file_mounts={"additionalProperties": {"type": ["string", "null"], **_IN_THE_REPOSITORY}},
         volumes={"additionalProperties": {"type": ["string", "object", "null"], **_volume()}},
         workdir=_section(WORKDIR),
         file_mounts={
