@@ -85,10 +85,6 @@ def task_schema() -> Schema:
         workdir={**_section(WORKDIR), **_IN_THE_REPOSITORY},
         file_mounts={"additionalProperties": {"type": ["string", "null"], **_IN_THE_REPOSITORY}},
         volumes={"additionalProperties": {"type": ["string", "object", "null"], **_volume()}},
-        workdir=_section(WORKDIR),
-        file_mounts={
-            "additionalProperties": {"type": ["string", "null"], "errorMessage": "only files of the repository"}
-        },
         config=_section(CONFIG, kubernetes=_task_kubernetes()),
     )
     return _whole("A SkyPilot task, as a job", task | {"required": ["run"]})
