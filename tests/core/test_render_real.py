@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +26,10 @@ SITE = Site(default_image=real_node.IMAGE)
 AWKWARD = "Größe $$ $(date) `x` \\ '\" %s\n\ttab"
 
 
-def read(text: str) -> Task:
+def task_of(text: str) -> Task:
     file = parse_task_file("jobs/real.yaml", text.encode())
     assert file.task is not None, file.problems
-    return file.task
-
-
-def task_of(text: str) -> Task:
-    return dataclasses.replace(read(text), pod_config={"spec": {"terminationGracePeriodSeconds": 2}})
+    return dataclasses.replace(file.task, pod_config={"spec": {"terminationGracePeriodSeconds": 2}})
 
 
 def render(task: Task, namespace: str, site: Site = SITE) -> Manifest:
@@ -112,98 +107,6 @@ def test_an_evicted_job_comes_back_and_is_counted(control_plane: ControlPlane, n
     assert control_plane.kubectl("logs", there, last["metadata"]["name"]) == f"{AWKWARD}\n"
     terminated = last["status"]["containerStatuses"][0]["state"]["terminated"]
     assert json.loads(terminated["message"]) == {"phase": "run", "exit_code": 0}
-
-
-EVERYTHING = r"""
-resources: {cpus: 0.01, memory: 64MB}
-envs:
-  PLAIN: 007
-  DOLLARS: a$b $(PLAIN) ${PLAIN} $$ $$$ pa$$word
-  QUOTES: "it's \"so\" `x` \\ \\n %s"
-  LINES: "first\n\tsecond\n\nlast\n"
-  UNICODE: "Größe ≥ テスト 🎉"
-  EMPTY: ""
-  SHARED: /shared
-  NODE: /node
-secrets: {TOKEN: null}
-setup: |
-  echo "setup has $PLAIN"
-  export LOST=yes
-  cd /
-  echo "left by setup" > "$SHARED/left"
-run: |
-  set -euo pipefail
-  echo "${LOST-setup is a shell of its own}"
-  cat "$SHARED/left"
-  for name in PLAIN DOLLARS QUOTES LINES UNICODE EMPTY TOKEN; do
-    printf '%s=[%s] %q\n' "$name" "${!name}" "${!name}"
-  done
-  cat "$SHARED/from-init" "$NODE/from-node"
-  until [ -e "$SHARED/from-sidecar" ]; do sleep 0.1; done
-  cat "$SHARED/from-sidecar"
-  cat <<'END'
-    $(date) $$ `x` \ "kept" $(PLAIN)
-  END
-  cat <<END
-  $PLAIN $((6 * 7)) \$
-  END
-  (exit 7) || echo "code $?"
-  [[ $UNICODE == Größe* ]] && echo bash
-config:
-  kubernetes:
-    pod_config:
-      spec:
-        terminationGracePeriodSeconds: 2
-        initContainers:
-        - name: init
-          image: IMAGE
-          imagePullPolicy: Never
-          command: [bash, -c, echo from init > /shared/from-init]
-          volumeMounts: [{name: shared, mountPath: /shared}]
-        containers:
-        - imagePullPolicy: Never
-          volumeMounts: [{name: shared, mountPath: /shared}, {name: node, mountPath: /node, readOnly: true}]
-        - name: sidecar
-          image: IMAGE
-          imagePullPolicy: Never
-          command: [bash, -c, "echo from sidecar > /shared/from-sidecar; while :; do sleep 0.1; done"]
-          volumeMounts: [{name: shared, mountPath: /shared}]
-        volumes:
-        - {name: shared, emptyDir: {}}
-        - {name: node, hostPath: {path: FOLDER, type: Directory}}
-"""
-
-
-@pytest.mark.kubelet
-def test_a_job_prints_what_bash_prints_by_hand(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
-    """Setup, variables of all kinds, a Secret, a sidecar, an init container and volumes: nothing on the way counts."""
-    token = "s3cr3t $(PLAIN) 'x'\n"
-    (tmp_path / "from-node").write_text("from the node\n", encoding="utf-8")
-    task = read(EVERYTHING.replace("IMAGE", real_node.IMAGE).replace("FOLDER", str(tmp_path)))
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "job-secrets"}, "stringData": {"TOKEN": token}}
-    there = f"--namespace={namespace}"
-    control_plane.kubectl("create", there, "--filename=-", stdin=json.dumps(secret))
-    job = render(task, namespace)
-    control_plane.kubectl("create", "--filename=-", stdin=json.dumps(job))
-
-    assert state_of(wait_for_outcome(control_plane, job)) == State.SUCCEEDED
-    (pod,) = control_plane.get("pods", namespace=namespace)
-    printed = control_plane.kubectl("logs", there, pod["metadata"]["name"], "--container=main")
-    assert printed == by_hand(task, {"TOKEN": token}, tmp_path)
-
-
-def by_hand(task: Task, secrets: dict[str, str], node: Path) -> str:
-    """Return what the task's scripts print in two shells of this machine, with what the other containers do."""
-    shared = node / "shared"
-    shared.mkdir()
-    for name in ("init", "sidecar"):
-        (shared / f"from-{name}").write_text(f"from {name}\n", encoding="utf-8")
-    environ = {"PATH": "/bin:/usr/bin", **task.env, **secrets, "SHARED": str(shared), "NODE": str(node)}
-    scripts = [script for script in (task.setup, task.run) if script]
-    shells = [
-        subprocess.run(["bash", "-c", s], env=environ, capture_output=True, text=True, check=True) for s in scripts
-    ]
-    return "".join(shell.stdout for shell in shells)
 
 
 @pytest.mark.kubelet
