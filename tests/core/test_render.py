@@ -337,14 +337,26 @@ def test_gpus() -> None:
     assert resources["requests"] == {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}
     assert resources["limits"] == resources["requests"]
     assert spec["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
-    assert "NVIDIA-H100-PCIe" in json.dumps(spec["affinity"])
+    assert "NVIDIA-H100-PCIe" in json.dumps(spec["affinity"]["nodeAffinity"])
     assert "affinity" not in spec_of(rendered(PLAIN))
+
+
+def test_gpu_pods_prefer_nodes_where_gpus_are_in_use() -> None:
+    """As in SkyPilot, whose own pods count too: else jobs of one GPU each would leave no node whole."""
+    template = rendered(GPU)["spec"]["template"]
+
+    (preferred,) = template["spec"]["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert preferred["podAffinityTerm"] == {
+        "labelSelector": {"matchExpressions": [{"key": "skypilot-binpack", "operator": "In", "values": ["gpu"]}]},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    assert template["metadata"]["labels"]["skypilot-binpack"] == "gpu"
 
 
 def test_null_lets_a_site_select_gpu_nodes_in_its_own_way() -> None:
     spec = spec_of(rendered(with_config(GPU, affinity={"nodeAffinity": None}, nodeSelector={"gpu": "h100"})))
 
-    assert (spec["affinity"], spec["nodeSelector"]) == ({}, {"gpu": "h100"})
+    assert (list(spec["affinity"]), spec["nodeSelector"]) == (["podAffinity"], {"gpu": "h100"})
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _AMD = re.compile(r"(AMD|MI[0-9]|RADEON)")
 _GEFORCE = re.compile(r"RTX[-_]?([2-9]0[5-9]0)[-_]?(TI|SUPER)?")
 
+LABELS = {"skypilot-binpack": "gpu"}
+"""What SkyPilot puts on pods with GPUs, by which they find each other."""
+
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 _A100_80GB = (
@@ -118,6 +121,15 @@ def opted_out(spec: Manifest) -> bool:
 def affinity_for(terms: list[Manifest]) -> Manifest:
     """Return an affinity that demands one of these terms of a node."""
     return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
+
+
+def fill_nodes_up() -> Manifest:
+    """Return an affinity that prefers nodes where GPUs are in use: jobs of one GPU each leave whole nodes to others."""
+    selector = {"matchExpressions": [{"key": key, "operator": "In", "values": [text]} for key, text in LABELS.items()]}
+    term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
+    return {
+        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}
+    }
 
 
 def require_models(spec: Manifest, names: Sequence[str]) -> Manifest:

@@ -67,11 +67,13 @@ def rendered_pod(task: Task, site: Site, context: str, delivery: Delivery) -> Ma
     }
     if delivery.init_containers:
         spec["initContainers"] = list(delivery.init_containers)
-    if gpus := task.resources.accelerators:
+    gpus = task.resources.accelerators
+    if gpus:
         toleration = {"key": gpu_nodes.resource_name(gpus.names[0]), "operator": "Exists", "effect": "NoSchedule"}
         spec["tolerations"] = [toleration]
-        spec["affinity"] = gpu_nodes.affinity_for([])
-    return {"metadata": {"labels": dict(task.resources.labels), "annotations": {}}, "spec": spec}
+        spec["affinity"] = gpu_nodes.affinity_for([]) | gpu_nodes.fill_nodes_up()
+    labels = task.resources.labels | (gpu_nodes.LABELS if gpus else {})
+    return {"metadata": {"labels": labels, "annotations": {}}, "spec": spec}
 
 
 def variables(task: Task, site: Site, run_name: str, task_id: str) -> list[Manifest]:

@@ -42,17 +42,16 @@ class Fault:
 
 def check_part(part: Manifest) -> list[Fault]:
     """Return what no pod could have: what one needs may come from another layer."""
-    return _faults(part, whole=False)
+    return _faults(without_nulls(part), whole=False)
 
 
 def check_pod(pod: Manifest) -> list[Fault]:
-    """Return what is wrong with a whole pod template, what it lacks included."""
+    """Return what is wrong with a whole pod template without nulls, what it lacks included."""
     return _faults(pod, whole=True)
 
 
 def _faults(pod: Manifest, *, whole: bool) -> list[Fault]:
-    errors = _validator(whole=whole).iter_errors(without_nulls(pod))
-    return [fault for error in errors for fault in _describe(error)]
+    return [fault for error in _validator(whole=whole).iter_errors(pod) for fault in _describe(error)]
 
 
 @cache
