@@ -62,7 +62,12 @@ def command(*, keep: bool) -> None:
         _Stage(home).play()
     finally:
         if keep:
-            click.echo(f"\nKept: {home}")
+            click.echo(
+                f"\nKept: {home}. To look around:\n"
+                f"  cd {home / 'repo'}\n"
+                f"  export RECONCILER_LOCAL_HOME={home / 'cluster'}\n"
+                "  reconcile show counter --cluster local"
+            )
         else:
             shutil.rmtree(home, ignore_errors=True)
 

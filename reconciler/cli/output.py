@@ -96,8 +96,13 @@ def state_cell(state: str) -> tuple[str, str]:
 
 
 def print_actions(actions: Sequence[Action]) -> None:
-    """Print what was done, or would be, a line each; what is merely kept is counted."""
-    shown = [action for action in actions if action.verb is not Verb.KEEP]
+    """Print what was done, or would be, a line each; what is merely kept is counted.
+
+    But for a job that does not run because it already has: that may surprise somebody, and its reason has the advice.
+    """
+    from reconciler.core.decide import ALREADY_RAN
+
+    shown = [action for action in actions if action.verb is not Verb.KEEP or action.reason.startswith(ALREADY_RAN)]
     kept = len(actions) - len(shown)
     if shown:
         planned = all(action.result is None for action in shown)

@@ -6,6 +6,7 @@ import gc
 import signal
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,8 +25,9 @@ from reconciler.cli.output import (
 from reconciler.cli.process import on_sigterm
 from reconciler.cli.repositories import open_repository
 from reconciler.core.document import problem_entry
+from reconciler.core.status.times import rfc3339
 from reconciler.errors import ExitCode, UsageError
-from reconciler.model import Action, Problem, Verb
+from reconciler.model import Action, Document, Problem, Verb
 
 if TYPE_CHECKING:
     from reconciler.cluster.interface import Cluster
@@ -145,13 +147,35 @@ def _wait(repository: Repository, cluster: Cluster, options: Options, *, goal: s
         progress.clear()
 
 
+class _Story:
+    """Tells what happened to the jobs from pass to pass, a line a transition, with the time at which it was seen."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Document] | None = None
+
+    def lines(self, report: Report) -> list[str]:
+        from reconciler.core.status.commit_message import one_line, transitions
+
+        if report.refusal or report.superseded:
+            return []
+        before = report.recorded if self._known is None else self._known
+        names = sorted(before.keys() | report.documents.keys())
+        told = transitions(before, {name: report.documents.get(name) for name in names})
+        self._known, now = report.documents, rfc3339(datetime.now(UTC))
+        return [f"{now} {one_line(what, why)}" for what, why in told]
+
+
 class _Progress:
-    """One line on a terminal that says what a wait is waiting for; nothing elsewhere."""
+    """Tells on stderr how a wait goes: the transitions, and on a terminal a line that says what it is waiting for."""
 
     def __init__(self) -> None:
         self.on = sys.stderr.isatty()
+        self.story = _Story()
 
     def show(self, report: Report) -> None:
+        if lines := self.story.lines(report):
+            self.clear()
+            click.echo("\n".join(lines), err=True)
         states = [document["state"] for document in report.documents.values()]
         text = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
         self._print(f"waiting: {text}")
@@ -222,6 +246,7 @@ class _Log:
     """Prints what a loop does, a line a change, and what is wrong: when it begins, not at each look."""
 
     def __init__(self) -> None:
+        self._story = _Story()
         self._lines: list[str] = []
         self._problems: tuple[Problem, ...] = ()
 
@@ -230,6 +255,8 @@ class _Log:
         for line in lines:
             if line not in self._lines:
                 click.echo(line)
+        for line in self._story.lines(report):
+            click.echo(line)
         if report.status_commit:
             click.echo(f"{report.commit[:10]} status committed: {report.status_commit[:10]}")
         print_problems(problem for problem in report.all_problems if problem not in self._problems)

@@ -26,6 +26,7 @@ from reconciler.model import (
     Verb,
 )
 
+ALREADY_RAN = "already ran"
 _KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 
 
@@ -167,7 +168,7 @@ def _start_once(job: _Job, wanted: Wanted) -> list[Action]:
         case number, State.CANCELLED:
             return _start(job, wanted, f"its last run {job.run_name(number)} was cancelled")
         case number, state if state in TERMINAL_STATES:
-            reason = f"already ran as {job.run_name(number)} ({state}); to run it again, {_rerun(job, path)}"
+            reason = f"{ALREADY_RAN} as {job.run_name(number)} ({state}); to run it again, {_rerun(job, path)}"
             kept = replace(_new(Verb.KEEP, job, wanted, reason), name=job.run_name(number))
             return [
                 kept,

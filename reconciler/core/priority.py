@@ -167,14 +167,15 @@ def _read_class(reader: Reader, file: str, place: FieldPath, item: Any) -> Prior
 
 
 def _is_class(reader: Reader, place: FieldPath, item: dict[str, Any]) -> bool:
-    """Tell whether the item says that it is a PriorityClass; if not, nothing else about it matters."""
+    """Tell whether the item is meant to be a PriorityClass; of another kind nothing else matters."""
     for name, expected in (("kind", KIND), ("apiVersion", API_VERSION)):
         found = item.get(name)
         if found != expected:
             what = "is missing" if found is None else f"is {shown(found)}"
             message = f"{field_name((*place, name))} {what}: only {KIND} of {API_VERSION} belongs here"
             reader.error((*place, name), "wrong-kind", message)
-            return False
+            if name == "kind" and "value" not in item:
+                return False
     return True
 
 

@@ -10,7 +10,7 @@ from reconciler.core.manifest import mapping
 from reconciler.core.observe import live_runs
 from reconciler.core.schema.fields import did_you_mean
 from reconciler.errors import Forbidden, NotFound, UsageError
-from reconciler.model import FILE, JOB_LABEL, MAIN_CONTAINER, OWNER_LABEL, RUN_LABEL, LiveRun, Manifest
+from reconciler.model import FILE, JOB_LABEL, MAIN_CONTAINER, OWNER_LABEL, RUN_LABEL, LiveRun, Manifest, State
 
 SECONDS_BETWEEN_LOOKS = 1.0
 _NAMES: tuple[Callable[[LiveRun], str], ...] = (
@@ -40,10 +40,19 @@ def stream_logs(  # noqa: PLR0913 - beyond five by name only
                 yield from _output(cluster, pod, follow=follow)
         if run.finished or not follow:
             if not printed:
-                why = run.observation.message or "waiting"
-                say(f"{run.job}-{run.number} has no output yet: {run.observation.state}, {why}")
+                say(f"{run.job}-{run.number} {_silence(run)}")
             return
         time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _silence(run: LiveRun) -> str:
+    """Say why a run has no output."""
+    state = run.observation.state
+    if run.finished:
+        return f"has ended ({state}), and its output went with its pods"
+    if state is State.SUSPENDED:
+        return f"has no output: {state}, until its file takes `suspend` away"
+    return f"has no output yet: {state}, {run.observation.message or 'waiting'}"
 
 
 def _find(cluster: Cluster, owner: str, job: str, home: str) -> tuple[LiveRun, list[Manifest]]:
@@ -51,6 +60,12 @@ def _find(cluster: Cluster, owner: str, job: str, home: str) -> tuple[LiveRun, l
     runs = sorted(live_runs(_jobs(cluster, owner, home), ()), key=lambda run: run.number)
     run = _meant(runs, job)
     if run is None:
+        newest = _meant(runs, job.rpartition("-")[0]) if job.rpartition("-")[2].isdecimal() else None
+        if newest is not None:
+            raise UsageError(
+                f"{cluster.context} has no Job {job}, and its output went with it; the newest run there is "
+                f"{newest.job}-{newest.number}, and `reconcile show {newest.job}` tells of earlier ones"
+            )
         near = did_you_mean(job, (name(run) for name in _NAMES for run in runs))
         advice = near or "; `reconcile queue` lists them"
         raise UsageError(f"{cluster.context} has no job {job!r} of this repository{advice}")

@@ -61,6 +61,7 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
         cluster,
         outcomes,
         (*plan.problems, *_failures(outcomes), *blind),
+        recorded=source.documents,
         documents=status.documents,
         status_commit=status.commit,
         undelivered=status.undelivered,

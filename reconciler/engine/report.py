@@ -12,15 +12,16 @@ from reconciler.model import Action, Document, Problem, Result, Severity
 class Report:
     """The result of a pass or of a plan.
 
-    `documents` are the status documents of this commit's jobs by name, as they stand after the pass. `refusal` is the
-    guard that stopped it, `undelivered` why the status could not be published, `timed_out` for whom a wait
-    waited in vain. `notes` are for people alone.
+    `documents` are the status documents of this commit's jobs by name, as they stand after the pass, and `recorded`
+    those of before. `refusal` is the guard that stopped it, `undelivered` why the status could not be published,
+    `timed_out` for whom a wait waited in vain. `notes` are for people alone.
     """
 
     commit: str
     context: str
     actions: tuple[Action, ...] = ()
     problems: tuple[Problem, ...] = ()
+    recorded: dict[str, Document] = field(default_factory=dict)
     documents: dict[str, Document] = field(default_factory=dict)
     status_commit: str | None = None
     superseded: bool = False

@@ -367,3 +367,16 @@ def test_any_tree_ends_in_classes_or_problems(values: list[Any]) -> None:
 def test_any_bytes_end_in_classes_or_problems(data: bytes) -> None:
     """Nothing that can be committed raises."""
     assert parse_priority_file(PATH, data) == parse_priority_file(PATH, data)
+
+
+def test_a_class_of_the_wrong_kind_has_its_other_problems_too() -> None:
+    """What is clearly meant to be a class is read to its end; of a Pod nothing else matters."""
+    text = "apiVersion: v1\nkind: priorityclass\nmetadata: {name: A}\nvalue: x\n"
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: A}\nspec: 5\n"
+    found, of_pod = (
+        [problem.code for problem in parse_priority_file("priorities/a.yaml", data.encode()).problems]
+        for data in (text, pod)
+    )
+
+    assert sorted(found) == ["invalid-value", "invalid-value", "wrong-kind", "wrong-kind"]
+    assert of_pod == ["wrong-kind"]

@@ -146,6 +146,7 @@ def test_a_finished_job_never_runs_again_because_its_object_went_away(team: Team
         "already ran as train-1 (SUCCEEDED); to run it again, set the annotation job-reconciler/rerun: "
         '"2" in jobs/train.yaml'
     )
+    assert "already ran as train-1" in team.run("plan").stdout
 
 
 def test_a_finished_job_never_runs_again_because_its_record_went_away(local_team: Team) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -54,6 +55,8 @@ def test_the_loop_keeps_the_cluster_in_step(team: Team) -> None:
 
     assert (code, duration < 5) == (0, True)
     assert "Job/second-1: jobs/second.yaml is new" in said(team)
+    stamped = re.findall(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (.*)$", said(team), re.MULTILINE)
+    assert "first-1 RUNNING -> SUCCEEDED" in stamped
     assert "Traceback" not in said(team)
 
 

@@ -81,7 +81,7 @@ def test_a_pass_can_do_everything_in_its_namespace(limited_team: Team) -> None:
             ("cancel", "done", "other-1"),
         ],
     )
-    assert "train-2 has no output yet: SUSPENDED" in team.run("logs", "train").stderr
+    assert "train-2 has no output: SUSPENDED, until its file takes `suspend` away" in team.run("logs", "train").stderr
 
 
 def test_the_loop_needs_no_more(limited_team: Team) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ def test_wait_finished(team: Team) -> None:
 
     assert ran.code == 0
     assert team.states() == {"works": "SUCCEEDED", "fails": "FAILED"}
+    assert re.search(r"^\S+Z works-1 [A-Z ->]*SUCCEEDED$", ran.stderr, re.MULTILINE), ran.stderr
+    assert re.search(r"^\S+Z fails-1 [A-Z ->]*FAILED: exit code 3$", ran.stderr, re.MULTILINE), ran.stderr
 
 
 def test_a_wait_in_vain(local_team: Team) -> None:

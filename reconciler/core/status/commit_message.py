@@ -26,14 +26,19 @@ def commit_message(
     What went wrong comes first; of many transitions the subject names some and counts the others. `actions` add what no
     job's document shows: PriorityClasses and pruned Jobs.
     """
-    changed = sorted(after.items(), key=lambda item: (_urgency(item[1]), item[0]))
-    told = [line for name, document in changed if (line := _transition(name, before.get(name), document))]
+    told = transitions(before, after)
     told += [(f"{_subject(action)} {_DONE[action.verb]}", action.reason) for action in actions if _is_news(action)]
-    lines = [f"- {what}{f': {_line(why)}' if why else ''}" for what, why in told[:_MOST_LINES]]
+    lines = [f"- {one_line(what, why)}" for what, why in told[:_MOST_LINES]]
     if len(told) > _MOST_LINES:
         lines.append(f"- and {len(told) - _MOST_LINES} more")
     body = ["\n".join(lines)] if lines else []
     return "\n\n".join([_headline([what for what, _ in told]), *body, f"Source-Commit: {source_commit}"]) + "\n"
+
+
+def transitions(before: Mapping[str, Document], after: Mapping[str, Document | None]) -> list[tuple[str, str | None]]:
+    """Return what happened to each job, in a few words and the worst first, and why."""
+    changed = sorted(after.items(), key=lambda item: (_urgency(item[1]), item[0]))
+    return [line for name, document in changed if (line := _transition(name, before.get(name), document))]
 
 
 def _transition(name: str, before: Document | None, after: Document | None) -> tuple[str, str | None] | None:
@@ -52,9 +57,9 @@ def _transition(name: str, before: Document | None, after: Document | None) -> t
     return None
 
 
-def _line(text: str) -> str:
-    """Put a cluster's or a file's words on one line, where they can't pass for a trailer."""
-    return " ".join(text.split())[:_LONGEST_REASON]
+def one_line(what: str, why: str | None) -> str:
+    """Put a cluster's or a file's words on the line of what they explain, where they can't pass for a trailer."""
+    return f"{what}: {' '.join(why.split())[:_LONGEST_REASON]}" if why else what
 
 
 def _headline(told: Sequence[str]) -> str:

@@ -1,0 +1,53 @@
+"""What is said of a run that has no output."""
+
+from __future__ import annotations
+
+import pytest
+from faulty_cluster import FaultyCluster, job_manifest
+
+from reconciler.engine.logs import stream_logs
+from reconciler.errors import UsageError
+from reconciler.model import Manifest
+
+
+def said(cluster: FaultyCluster, job: str) -> list[str]:
+    told: list[str] = []
+    assert list(stream_logs(cluster, "us", job, home="default", follow=False, say=told.append)) == []
+    return told
+
+
+def suspended(name: str) -> Manifest:
+    manifest = job_manifest(name)
+    manifest["spec"]["suspend"] = True
+    return manifest
+
+
+def test_a_suspended_run(cluster: FaultyCluster) -> None:
+    cluster.create(suspended("train-2"))
+
+    assert said(cluster, "train") == ["train-2 has no output: SUSPENDED, until its file takes `suspend` away"]
+
+
+def test_a_run_that_was_replaced(cluster: FaultyCluster) -> None:
+    """Its output went with its Job; what is left of it is on record."""
+    cluster.create(suspended("train-2"))
+    with pytest.raises(UsageError) as refused:
+        said(cluster, "train-1")
+
+    assert str(refused.value) == (
+        "local has no Job train-1, and its output went with it; the newest run there is train-2, and "
+        "`reconcile show train` tells of earlier ones"
+    )
+
+
+def test_a_run_whose_pods_are_gone(cluster: FaultyCluster) -> None:
+    cluster.create(job_manifest("train-1", script="true"))
+    while not (pods := [p for p in cluster.list("Pod") if p["status"]["phase"] == "Succeeded"]):
+        pass
+    while not cluster.list("Job")[0].get("status", {}).get("conditions"):
+        pass
+    cluster.cluster.delete(pods[0])
+    while cluster.list("Pod"):
+        pass
+
+    assert said(cluster, "train") == ["train-1 has ended (SUCCEEDED), and its output went with its pods"]
