@@ -10,6 +10,7 @@ import pytest
 from reconciler.model import (
     COMMIT,
     FILE,
+    INCOMPLETE,
     JOB_LABEL,
     OWNER_LABEL,
     RUN_LABEL,
@@ -83,7 +84,7 @@ def live_run() -> Callable[..., LiveRun]:
 
     def build(number: int, task_hash: str = "H", state: State = State.RUNNING, **changes: Any) -> LiveRun:
         fields: dict[str, Any] = {"namespace": "team-a", "deleting": False, "suspended": False, "uid": f"uid-{number}"}
-        fields |= {"site_hash": "site", "queue": None, "job": "train", "file": "jobs/train.yaml"}
+        fields |= {"incomplete": False, "site_hash": "site", "queue": None, "job": "train", "file": "jobs/train.yaml"}
         observed: dict[str, Any] = {
             "reason": None,
             "message": None,
@@ -116,6 +117,7 @@ def live_run() -> Callable[..., LiveRun]:
                     FILE: fields["file"],
                     COMMIT: "c" * 40,
                     SITE_HASH: fields["site_hash"],
+                    **({INCOMPLETE: "true"} if fields["incomplete"] else {}),
                 },
             },
             "spec": {"suspend": fields["suspended"]},

@@ -179,6 +179,20 @@ def test_stage(manifest: Manifest, stage: Stage) -> None:
             None,
             id="init container",
         ),
+        pytest.param(
+            pod(
+                initContainerStatuses=[
+                    {
+                        "name": "clone",
+                        "state": {"terminated": {"exitCode": 1, "reason": "Error", "message": "it is\nso"}},
+                    }
+                ]
+            ),
+            "Init:Error",
+            "init container clone ended with exit code 1: it is so",
+            None,
+            id="init container that says why",
+        ),
         pytest.param(pod(), None, None, None, id="failed, nothing said"),
     ],
 )

@@ -11,7 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reconciler.core.decide import Options, Wanted, decide_job
-from reconciler.model import TERMINAL_STATES, Action, LiveRun, OnChange, RecordedRun, State, Task, Verb
+from reconciler.model import (
+    INCOMPLETE,
+    TERMINAL_STATES,
+    Action,
+    LiveRun,
+    Manifest,
+    OnChange,
+    RecordedRun,
+    State,
+    Task,
+    Verb,
+)
 
 RERUN = 'set the annotation job-reconciler/rerun: "{}" in jobs/train.yaml'
 LOST = (
@@ -388,6 +399,25 @@ def test_update_is_a_merge_patch_of_suspend_alone(
 
     assert action.manifest == {"spec": {"suspend": suspend}}
     assert action.live is not None
+
+
+@pytest.mark.parametrize(
+    ("suspend", "queue", "spec"),
+    [
+        pytest.param(False, None, {"spec": {"suspend": False}}, id="goes"),
+        pytest.param(True, None, {"spec": {"suspend": True}}, id="stays suspended by its file"),
+        pytest.param(False, "gpu", {}, id="stays suspended by Kueue"),
+    ],
+)
+def test_a_run_that_is_not_complete_is_completed(
+    decide: Callable[..., list[Action]], *, suspend: bool, queue: str | None, spec: Manifest
+) -> None:
+    """A pass died before it had made all that the run needs: the caller adds the objects, the patch lets it go."""
+    stands = {"suspended": True, "queue": queue, "incomplete": True}
+    [action] = decide({"suspend": suspend}, ((3, "H", State.SUSPENDED, stands),))
+
+    assert (action.verb, action.name) == (Verb.UPDATE, "train-3")
+    assert action.manifest == {"metadata": {"annotations": {INCOMPLETE: None}}} | spec
 
 
 def test_lost_run_is_made_again_when_asked(decide: Callable[..., list[Action]]) -> None:

@@ -15,14 +15,21 @@ if TYPE_CHECKING:
 
 JOBS = 20
 NAMES = [f"job-{i:02}" for i in range(JOBS)]
+WITH_FILES = NAMES[::2]
 
 
 @pytest.fixture(params=["local", pytest.param("kubernetes", marks=pytest.mark.real)])
 def suspended(request: pytest.FixtureRequest) -> Team:
-    """Build a team with 20 new jobs, on each cluster in turn. They are suspended: what counts is the Jobs."""
+    """Build a team with 20 new jobs, on each cluster in turn, half of them with files and all of them suspended."""
     team: Team = request.getfixturevalue("local_team" if request.param == "local" else "cluster_team")
-    team.commit({f"jobs/{name}.yaml": team.task("true", controls={"suspend": "true"}) for name in NAMES})
+    team.commit({"train/data": "data\n", **{f"jobs/{name}.yaml": suspended_task(team, name, "true") for name in NAMES}})
     return team
+
+
+def suspended_task(team: Team, name: str, run: str) -> str:
+    """Write a task; what counts here is its Job."""
+    workdir = "train" if name in WITH_FILES else None
+    return team.task(run, controls={"suspend": "true"}, workdir=workdir)
 
 
 def check_one_run_each(team: Team, number: int = 1) -> None:
@@ -34,6 +41,9 @@ def check_one_run_each(team: Team, number: int = 1) -> None:
     )
     ran = team.reconcile()
     assert (ran.code, ran.actions, ran.json["status_commit"]) == (0, [], None)
+    files = [item["metadata"] for item in team.live("ConfigMap") if item["metadata"]["name"].startswith("job-")]
+    owners = [owner["name"] for metadata in files for owner in metadata["ownerReferences"]]
+    assert (len(files), sorted(owners)) == (len(WITH_FILES), [f"{name}-{number}" for name in WITH_FILES])
 
 
 def test_killed_at_any_moment(suspended: Team) -> None:
@@ -73,7 +83,7 @@ def test_killed_while_it_replaces(suspended: Team) -> None:
     """The same for an edit of all: each old run is CANCELLED, each new one is number 2."""
     team = suspended
     team.reconcile()
-    team.commit({f"jobs/{name}.yaml": team.task("echo 2", controls={"suspend": "true"}) for name in NAMES})
+    team.commit({f"jobs/{name}.yaml": suspended_task(team, name, "echo 2") for name in NAMES})
     for moment in (0.6, 1.0, 1.4):
         process = team.start("--once", "--allow-mass-change")
         time.sleep(moment)

@@ -16,7 +16,8 @@ def test_a_second_pass_writes_nothing(team: Team) -> None:
             "jobs/runs.yaml": team.task(team.gated("runs"), priority="high", slot=True),
             "jobs/waits.yaml": team.task("true", priority="low", slot=True),
             "jobs/suspended.yaml": team.task("true", controls={"suspend": "true"}),
-            "jobs/fails.yaml": team.task("exit 3"),
+            "jobs/fails.yaml": team.task("exit 3", workdir="train"),
+            "train/data": "data",
         }
     )
     team.reach("fails", "FAILED")

@@ -168,3 +168,12 @@ def test_equal_hashes_mean_equal_tasks(one: dict[str, Any], other: dict[str, Any
     same = hash_of(pyyaml.safe_dump(one)) == hash_of(pyyaml.safe_dump(other))
 
     assert same == (essence(one) == essence(other))
+
+
+def test_the_values_of_secrets_are_in_no_hash() -> None:
+    """Nobody can try out short ones on it; their names count, and so does nothing of what a workdir holds."""
+    hashes = [hash_of(f"run: x\n{more}\n") for more in ("secrets: {A: }", "secrets: {A: s3cret}", "secrets: {A: 1234}")]
+
+    assert len(set(hashes)) == 1
+    assert hash_of("run: x\nsecrets: {B: }\n") not in hashes
+    assert hash_of("run: x\nsecrets: {A: }\nworkdir: train\n") not in hashes

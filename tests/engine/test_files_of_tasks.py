@@ -1,0 +1,66 @@
+"""What is asked of git for the files of tasks, and which image may clone them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from reconciler.core.task import parse_task_file
+from reconciler.engine.files import Files
+from reconciler.model import Limits, Site, Task, TreeEntry
+
+if TYPE_CHECKING:
+    from reconciler.engine.files import Tree
+
+URL = "https://example.com/a"
+
+
+class Commit:
+    """A commit of two files; `asked` is what was asked of it."""
+
+    commit = "c" * 40
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def leaves(self, paths: Iterable[str]) -> list[TreeEntry]:
+        """Return all of it, as nothing else is asked for here."""
+        self.asked.append(sorted(paths))
+        sizes = {b"data/large": 2_000_000, b"train/a": 1}
+        return [TreeEntry("100644", path.decode(), size, path) for path, size in sizes.items()]
+
+    def read(self, entries: Iterable[TreeEntry]) -> dict[str, bytes]:
+        """Return the same for each."""
+        return {entry.sha: b"x" for entry in entries}
+
+
+def task_of(text: str) -> Task:
+    file = parse_task_file("jobs/train.yaml", f"run: x\n{text}\n".encode())
+    assert file.task is not None, file.problems
+    return file.task
+
+
+def files_of(tree: Tree, *tasks: Task, limits: Limits | None = None) -> Files:
+    return Files(tree, tasks, URL, Site(git_image="example.com/git:1"), (limits or Limits(), Limits()))
+
+
+def test_git_is_asked_once_for_all_tasks_and_only_if_one_needs_it() -> None:
+    tree, plain = Commit(), task_of("")
+    needing = [task_of("workdir: train"), task_of("file_mounts: {~/a: train/a, ~/b: data}")]
+    files = files_of(tree, plain, *needing)
+
+    assert (files.of(plain), tree.asked) == ((None, []), [])
+    chosen = [files.of(task)[0] for task in needing]
+    assert [len(each.chosen.files) for each in chosen if each] == [1, 2]
+    assert tree.asked == [["data", "train", "train/a"]]
+
+
+def test_the_image_that_clones_must_be_allowed() -> None:
+    """Of small files nobody clones; what is large or elsewhere needs it."""
+    limits = Limits(images=("python:*",))
+    tasks = [task_of(f"workdir: {each}") for each in ("train", "data", "{url: https://example.com/b}")]
+    files = files_of(Commit(), *tasks, limits=limits)
+    problems = [files.of(task)[1] for task in tasks]
+
+    assert [[p.code for p in each] for each in problems] == [[], ["not-allowed"], ["not-allowed"]]
+    assert "the image 'example.com/git:1' is not among those allowed here: python:*" in problems[1][0].message
