@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.real
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "operating.md"
+OF_RUNS = (["configmaps"], ["secrets"])
 USER = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "nobody"}
 
 
@@ -55,7 +57,8 @@ def test_a_pass_can_do_everything_in_its_namespace(limited_team: Team) -> None:
         {
             "priorities/classes.yaml": team.classes(low=100, high=200),
             "jobs/train.yaml": team.task("true", priority="low", controls=suspended),
-            "jobs/other.yaml": team.task("sleep 60"),
+            "jobs/other.yaml": team.task("sleep 60", workdir="train", secrets={"TOKEN": "x"}),
+            "train/data": "data",
         }
     )
     planned = team.run("plan")
@@ -82,6 +85,30 @@ def test_a_pass_can_do_everything_in_its_namespace(limited_team: Team) -> None:
         ],
     )
     assert "train-2 has no output: SUSPENDED, until its file takes `suspend` away" in team.run("logs", "train").stderr
+
+
+def test_without_the_rights_for_files_and_secrets_only_the_jobs_that_need_them_fail(limited_team: Team) -> None:
+    """Neither are such jobs made, nor does anything else mind."""
+    team = limited_team
+    rules = [rule for rule in team.get("role", team.namespace)["rules"] if rule["resources"] not in OF_RUNS]
+    team.kubectl("patch", "role", team.namespace, "--type=merge", f"--patch={json.dumps({'rules': rules})}")
+    team.commit(
+        {
+            "train/data": "data",
+            "jobs/files.yaml": team.task("true", workdir="train"),
+            "jobs/secret.yaml": team.task("true", secrets={"TOKEN": "x"}),
+            "jobs/train.yaml": team.task("true"),
+        }
+    )
+    ran = team.reconcile()
+
+    assert (ran.code, sorted(ran.actions)) == (
+        3,
+        [("create", "done", "train-1"), ("create", "failed", "files-1"), ("create", "failed", "secret-1")],
+    )
+    assert 'cannot create resource "configmaps"' in ran.reason("files-1")
+    assert 'cannot create resource "secrets"' in ran.reason("secret-1")
+    assert team.jobs() == ["train-1"]
 
 
 def test_the_loop_needs_no_more(limited_team: Team) -> None:
