@@ -5,7 +5,8 @@ One pass is one function, `reconciler.engine.reconcile.reconcile`. Its stages, a
 1.  read      `source.revision` reads the blobs of one commit, `source.record` the status branch.
 2.  parse     `core.task` and `core.priority` turn each file into a task or a class, or into all its problems.
 3.  compose   `core.compose` merges the layers of pod_config: site, context, task, then the rendered pod.
-4.  render    `core.render` makes the Kubernetes Job; `core.encoding` decides its form and how to read its counts.
+4.  render    `core.render` makes the Kubernetes Job, `core.encoding` its form and the reading of its counts,
+              `core.pod.delivery` what its pods need besides: files, long scripts, secrets.
 5.  observe   `core.observe` reads the state of each live Job and its pods.
 6.  decide    `core.decide` compares wanted, live and recorded, and names the actions. Nothing is written before.
 7.  apply     `engine.apply` carries them out: PriorityClasses first, then jobs, deletions last.

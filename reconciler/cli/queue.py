@@ -29,6 +29,7 @@ def command(
     reconcile queue
     reconcile queue -o json | jq '.jobs[] | select(.state == "FAILED") | .job'
     """  # noqa: D301 - \b keeps click from folding the examples
+    from reconciler.core.repository_files import FILES_CHANGED
     from reconciler.core.status.queue import is_current
     from reconciler.engine.options import Options
     from reconciler.engine.record import read_status
@@ -44,4 +45,7 @@ def command(
     for document in jobs:
         if document["state"] not in TERMINAL_STATES and document["message"]:
             note(f"{document['job']}: {document['message']}")
+        for problem in document["problems"]:
+            if problem["code"] == FILES_CHANGED:
+                note(f"{document['job']}: {problem['message']}")
     print_problems(status.problems)

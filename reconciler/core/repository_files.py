@@ -11,9 +11,13 @@ import json
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from reconciler.core.schema.fields import shown
-from reconciler.model import FileMount, GitWorkdir, Problem, Severity, Task, TreeEntry
+from reconciler.model import FileMount, GitWorkdir, Task, TreeEntry
+
+FILES_CHANGED = "files-changed"
+"""The code of the note that a run has other files than there are now."""
 
 REGULAR, EXECUTABLE, SYMLINK, SUBMODULE = "100644", "100755", "120000", "160000"
 
@@ -30,7 +34,7 @@ class PlacedFile:
     target: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what is computed of it is kept
 class FileSet:
     """All files that a task takes from its repository at one commit; `mounts` are what asks for them."""
 
@@ -38,13 +42,13 @@ class FileSet:
     mounts: tuple[FileMount, ...]
     files: tuple[PlacedFile, ...]
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The same for the same contents at the same places, whatever the commit."""
         content = [[f.destination.decode("latin-1"), f.entry.mode, f.entry.sha] for f in self.files]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
-    @property
+    @cached_property
     def blobs(self) -> tuple[TreeEntry, ...]:
         """One entry for each content, in the order of the files; links have none."""
         return tuple({f.entry.sha: f.entry for f in self.files if f.target is None}.values())
@@ -62,18 +66,17 @@ def needs_files(task: Task) -> bool:
 
 
 def choose_files(
-    task: Task, commit: str, below: Callable[[str], Sequence[TreeEntry]], targets: Targets
-) -> tuple[FileSet, list[Problem]]:
-    """Return the files of a task, and all that is wrong with them. `below` lists what stands at and under a path."""
+    mounts: tuple[FileMount, ...], commit: str, below: Callable[[str], Sequence[TreeEntry]], targets: Targets
+) -> tuple[FileSet, list[tuple[str, str]]]:
+    """Return what is to be placed, and all that is wrong with it: the field that asks for it, and why.
+
+    `below` lists what stands at and under a path.
+    """
     placed: dict[bytes, PlacedFile] = {}
-    problems: list[Problem] = []
-    mounts = mounts_of(task)
+    problems: list[tuple[str, str]] = []
     for mount in mounts:
         entries = [entry for entry in below(mount.source) if not _is_task_file(entry.path)]
-        problems += [
-            Problem(Severity.ERROR, "files", task.path, message, field=mount.field)
-            for message in _wrong(mount, entries, targets)
-        ]
+        problems += [(mount.field, message) for message in _wrong(mount, entries, targets)]
         for entry in entries:
             file = _placed(mount, entry, targets)
             placed[file.destination] = file

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from reconciler.core.limits import check_clone
 from reconciler.core.pod.delivery import RunFiles, is_cloned, is_packed, owned_objects
-from reconciler.core.repository_files import SYMLINK, choose_files, mounts_of, needs_files
-from reconciler.model import Limits, Manifest, Problem, Site, Task, TreeEntry
+from reconciler.core.repository_files import SYMLINK, FileSet, choose_files, mounts_of, needs_files
+from reconciler.model import FileMount, Limits, Manifest, Problem, Severity, Site, Task, TreeEntry
 
 
 class Tree(Protocol):
@@ -41,6 +41,7 @@ class Files:
     url: str | None
     site: Site
     limits: Sequence[Limits]
+    _chosen: dict[tuple[FileMount, ...], tuple[FileSet, list[tuple[str, str]]]] = field(default_factory=dict)
     _below: dict[str, list[TreeEntry]] = field(default_factory=dict)
     _targets: dict[str, bytes] = field(default_factory=dict)
     _listing: list[TreeEntry] | None = None
@@ -50,10 +51,15 @@ class Files:
         if not needs_files(task):
             return None, []
         self._list()
-        chosen, problems = choose_files(task, self.tree.commit, self._at, self._targets)
+        mounts = mounts_of(task)
+        if mounts not in self._chosen:  # many tasks may have one workdir
+            self._chosen[mounts] = choose_files(mounts, self.tree.commit, self._at, self._targets)
+        chosen, wrong = self._chosen[mounts]
+        problems = [Problem(Severity.ERROR, "files", task.path, message, field=place) for place, message in wrong]
         files = RunFiles(chosen, self.url)
-        if is_cloned(task, files):
-            problems += dict.fromkeys(p for limits in self.limits for p in check_clone(task, limits, self.site))
+        refused = dict.fromkeys(p for limits in self.limits for p in check_clone(task, limits, self.site))
+        if refused and is_cloned(task, files):
+            problems += refused
         return files, problems
 
     def objects(self, task: Task, job: Manifest) -> tuple[Manifest, ...]:

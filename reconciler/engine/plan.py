@@ -13,6 +13,7 @@ from reconciler.core.decide_priorities import decide_priority_classes
 from reconciler.core.document import is_unfinished, recorded_runs
 from reconciler.core.guards import check_cluster, check_guards
 from reconciler.core.render import RunIdentity, namespace_of, priority_class_of, render_job
+from reconciler.core.repository_files import FILES_CHANGED
 from reconciler.core.status.document_text import load
 from reconciler.engine.declare import class_missing, locate
 from reconciler.engine.options import Options
@@ -176,7 +177,7 @@ class _Jobs:
         names = sorted({re.split(r"[.\[]", mount.field)[0] for mount in files.chosen.mounts}, reverse=True)
         advice = decide.rerun_advice(newest.number + 1, task.path)
         message = f"{' or '.join(names)} changed since run {newest.number}: to run it with what there is now, {advice}"
-        self.problems.append(Problem(Severity.WARNING, "files-changed", task.path, message, field=names[0]))
+        self.problems.append(Problem(Severity.WARNING, FILES_CHANGED, task.path, message, field=names[0]))
 
     def _unseen(self, wanted: str | None, document: Document | None) -> str | None:
         """Return the namespace that this job is wanted or at work in, when we may not look into it."""

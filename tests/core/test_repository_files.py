@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from reconciler.core.repository_files import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, FileSet, choose_files
-from reconciler.model import FileMount, Task, TreeEntry
+from reconciler.model import FileMount, TreeEntry
 
-Build = Callable[..., Task]
 LINKS = {"in": b"../train/a", "up": b"../../x", "abs": b"/etc/passwd", "out": b"../lib/c", "self": b".", "gone": b"b"}
 
 
@@ -30,21 +28,21 @@ TREE = [
 ]
 
 
-def choose(task: Task, tree: list[TreeEntry]) -> tuple[FileSet, list[str]]:
+def choose(mounts: tuple[FileMount, ...], tree: list[TreeEntry]) -> tuple[FileSet, list[str]]:
     def below(path: str) -> list[TreeEntry]:
         place = path.encode()
         return [e for e in tree if not place or e.path == place or e.path.startswith(place + b"/")]
 
-    chosen, problems = choose_files(task, "c", below, LINKS)
-    return chosen, [f"{problem.field}: {problem.message}" for problem in problems]
+    chosen, problems = choose_files(mounts, "c", below, LINKS)
+    return chosen, [f"{field}: {message}" for field, message in problems]
 
 
-def mounts(**pairs: str) -> dict[str, Any]:
-    return {"file_mounts": tuple(FileMount(source, f"~/{name}", name) for name, source in pairs.items())}
+def mounts(**pairs: str) -> tuple[FileMount, ...]:
+    return tuple(FileMount(source, f"~/{name}", name) for name, source in pairs.items())
 
 
-def test_a_folder_comes_with_all_below_it_and_a_file_alone(task: Build) -> None:
-    chosen, problems = choose(task(**mounts(code="train", readme="README")), TREE)
+def test_a_folder_comes_with_all_below_it_and_a_file_alone() -> None:
+    chosen, problems = choose(mounts(code="train", readme="README"), TREE)
 
     assert problems == []
     assert {f.destination: (f.entry.path, f.entry.mode) for f in chosen.files} == {
@@ -54,27 +52,27 @@ def test_a_folder_comes_with_all_below_it_and_a_file_alone(task: Build) -> None:
     }
 
 
-def test_task_files_are_never_copied(task: Build) -> None:
+def test_task_files_are_never_copied() -> None:
     """Else every commit would change every workdir, and a secret could get into a ConfigMap."""
-    chosen, problems = choose(task(**mounts(all="jobs")), TREE)
+    chosen, problems = choose(mounts(all="jobs"), TREE)
 
     assert ([f.destination for f in chosen.files], problems) == ([b"~/all/code.py"], [])
 
 
-def test_the_later_mount_wins(task: Build) -> None:
-    chosen, _ = choose(task(**mounts(x="train", **{"x/a": "README"})), TREE)
+def test_the_later_mount_wins() -> None:
+    chosen, _ = choose(mounts(x="train", **{"x/a": "README"}), TREE)
 
     assert [f.entry.path for f in chosen.files] == [b"README", b"train/deep/b"]
 
 
-def test_the_digest_is_of_contents_at_their_places(task: Build) -> None:
-    one, _ = choose(task(**mounts(a="README", b="train/a")), TREE)
-    same, _ = choose(task(**mounts(b="train/a", a="README")), TREE)
+def test_the_digest_is_of_contents_at_their_places() -> None:
+    one, _ = choose(mounts(a="README", b="train/a"), TREE)
+    same, _ = choose(mounts(b="train/a", a="README"), TREE)
     other = [
-        choose(task(**mounts(a="README", b="train/deep/b")), TREE)[0],
-        choose(task(**mounts(a="README", c="train/a")), TREE)[0],
-        choose(task(**mounts(a="README", b="train/a")), [entry("README"), entry("train/a", REGULAR)])[0],
-        choose(task(**mounts(a="README", b="train/a")), [entry("README"), entry("train/a", EXECUTABLE, "new")])[0],
+        choose(mounts(a="README", b="train/deep/b"), TREE)[0],
+        choose(mounts(a="README", c="train/a"), TREE)[0],
+        choose(mounts(a="README", b="train/a"), [entry("README"), entry("train/a", REGULAR)])[0],
+        choose(mounts(a="README", b="train/a"), [entry("README"), entry("train/a", EXECUTABLE, "new")])[0],
     ]
 
     assert one.digest == same.digest
@@ -94,18 +92,18 @@ def test_the_digest_is_of_contents_at_their_places(task: Build) -> None:
         pytest.param("t", [entry("t/l", SYMLINK, "out")], "leads to lib/c, which is not copied along", id="beside"),
     ],
 )
-def test_what_would_be_missing_in_a_pod_is_refused(task: Build, source: str, tree: Any, message: str) -> None:
-    _, (problem,) = choose(task(**mounts(x=source)), tree)
+def test_what_would_be_missing_in_a_pod_is_refused(source: str, tree: Any, message: str) -> None:
+    _, (problem,) = choose(mounts(x=source), tree)
 
     assert problem.startswith("x: ")
     assert message in problem
 
 
 @pytest.mark.parametrize("target", ["self", "gone", "in"])
-def test_a_link_inside_stays_a_link(task: Build, target: str) -> None:
+def test_a_link_inside_stays_a_link(target: str) -> None:
     """Where it leads inside the folder need not be there: it was not there for git either."""
     tree = [entry("train/a"), entry("train/l", SYMLINK, target)]
-    chosen, problems = choose(task(**mounts(x="train")), tree)
+    chosen, problems = choose(mounts(x="train"), tree)
 
     assert problems == []
     assert [(f.destination, f.target) for f in chosen.files] == [(b"~/x/a", None), (b"~/x/l", LINKS[target])]

@@ -51,6 +51,7 @@ def test_a_job_has_the_files_of_the_commit_that_started_it(team: Team) -> None:
     assert (problem["severity"], problem["code"], problem["field"]) == ("warning", "files-changed", "workdir")
     assert problem["message"].startswith("workdir or file_mounts changed since run 1: to run it with what there is now")
     assert 'rerun: "2" in jobs/train.yaml' in problem["message"]
+    assert f"train: {problem['message']}" in team.run("queue").stderr
     assert team.reconcile().json["status_commit"] is None
     team.commit({"jobs/train.yaml": rerun})
     assert team.reach("train", "SUCCEEDED", problems=[])["run"]["number"] == 2
