@@ -106,6 +106,7 @@ def main() -> NoReturn:
 
     Expected errors are one line on stderr; an interrupt is 130; anything else is a bug of ours and comes with a report.
     """
+    sys.setswitchinterval(0.0002)  # a thread would wait 5 ms for each piece of an answer while another parses
     gc.disable()  # a pass makes many objects and few cycles: looking for these took a tenth of it
     try:
         interruptible()
