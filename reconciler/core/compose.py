@@ -73,7 +73,7 @@ def compose_layers(
     problems = []
     for number, (layer, content) in enumerate(layers):
         try:
-            merged = merge_pod_config(merged, content)
+            merged = merge_pod_config(merged, content) if content else merged
         except MergeConflict as conflict:
             below = layer_of(layers[:number], conflict.path)
             problems.append(_problem(conflict, layer, below, path, root))

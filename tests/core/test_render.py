@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.core.pod.supervisor import SUPERVISOR, literal
-from reconciler.core.render import RunIdentity, namespace_of, priority_class_of, render_job
+from reconciler.core.render import RunIdentity, explain_template, namespace_of, priority_class_of, render_job
 from reconciler.core.settings import parse_site
 from reconciler.core.task import parse_task_file
 from reconciler.model import (
@@ -761,3 +761,43 @@ LAYERS = st.fixed_dictionaries(
 def test_whatever_a_layer_holds_it_is_a_job_or_a_problem(of_site: Manifest, of_task: Manifest) -> None:
     """Settings come from people: none may break the pass."""
     problems_of(dataclasses.replace(GPU, pod_config=of_task), Site(pod_config=of_site))
+
+
+NAMES = st.sampled_from(["main", "proxy", "logs"])
+TEXTS = st.sampled_from(["a", "b", "$(A) $$"])
+ENTRIES = st.lists(st.fixed_dictionaries({"name": TEXTS, "value": TEXTS}), max_size=3)
+CONTAINERS = st.fixed_dictionaries(
+    {"name": NAMES, "image": TEXTS},
+    optional={"env": ENTRIES, "tty": st.none() | st.booleans(), "restartPolicy": st.sampled_from(["Always", "Never"])},
+)
+POSSIBLE = st.fixed_dictionaries(
+    {},
+    optional={
+        "containers": st.lists(CONTAINERS, max_size=3, unique_by=lambda item: str(item["name"])),
+        "tolerations": st.lists(st.fixed_dictionaries({"key": TEXTS}), max_size=2),
+        "nodeSelector": st.none() | st.dictionaries(TEXTS, TEXTS, max_size=2),
+        "affinity": st.none() | st.just({"nodeAffinity": None}),
+        "imagePullSecrets": st.lists(st.fixed_dictionaries({"name": TEXTS}), max_size=2),
+    },
+)
+
+
+@settings(max_examples=50)
+@given(POSSIBLE, POSSIBLE, POSSIBLE)
+def test_rendering_is_a_function_of_its_input_which_it_leaves_alone(
+    of_site: Manifest, of_context: Manifest, of_task: Manifest
+) -> None:
+    """The same bytes each time, whatever was rendered between, and no part of one Job in another."""
+    site = Site(pod_config={"spec": of_site}, contexts={"east": {"pod_config": {"spec": of_context}}})
+    task = with_config(GPU, **of_task)
+    before = json.dumps([of_site, of_context, of_task])
+    first, problems = render_job(task, site, RUN)
+    text = json.dumps(first)
+    if first:
+        explain_template(task, site, RUN)
+        for container in spec_of(first)["containers"]:
+            container.clear()
+
+    again, problems_again = render_job(task, site, RUN)
+    assert (json.dumps(again), problems_again) == (text, problems)
+    assert json.dumps([of_site, of_context, of_task]) == before

@@ -154,6 +154,17 @@ def test_logs_go_on_through_recovery(team: Team) -> None:
     assert len({task for _, task in attempts}) == 1
 
 
+def test_a_job_by_its_file_or_nearly_by_its_name(busy_team: Team) -> None:
+    """Who has the file at hand need not know its job; who mistypes is told what there is."""
+    shown = busy_team.run("show", "jobs/train.yaml", "-o", "json")
+
+    assert shown.json == busy_team.run("show", "train", "-o", "json").json
+    assert busy_team.run("logs", "jobs/train.yaml").code == 0
+    said = [busy_team.run(command, "trian").stderr.strip() for command in ("show", "logs")]
+    assert said[0].startswith("reconcile: no job 'trian' on record; did you mean train?")
+    assert said[1] == "reconcile: local has no job 'trian' of this repository; did you mean train?"
+
+
 def test_a_table_needs_no_terminal(busy_team: Team) -> None:
     """Results go to stdout as plain text, what is wrong to stderr in the form that editors follow."""
     busy_team.reconcile()
