@@ -22,7 +22,7 @@ format: .venv/installed
 bench: .venv/installed  ## the budgets, measured against kubectl on the same server
 	$(BIN)/python -m tests.bench
 
-control-plane:  ## build the real Kubernetes that tests run against: once, about 6 minutes
+control-plane:  ## build the real Kubernetes that tests run against: once, about 9 minutes
 	$(PYTHON) tests/control_plane/control_plane.py build
 
 clean:

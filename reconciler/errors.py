@@ -9,6 +9,7 @@
         ├── ClusterUnreachable         no answer, or one that says nothing about the object (5xx, 429)
         ├── ClusterUnauthorized        401: who are you
         └── ClusterRefusal             the API's own answer about one object
+            ├── WebhookFailed              500: an admission webhook for this kind of object did not answer
             ├── NotFound                   404
             ├── AlreadyExists              409 on create
             ├── Conflict                   409: the object changed since it was read
@@ -85,6 +86,10 @@ class ClusterRefusal(ClusterError):  # noqa: N818
     def __init__(self, text: str, causes: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(text)
         self.causes = causes
+
+
+class WebhookFailed(ClusterRefusal):
+    """An admission webhook did not answer, so that nobody may write this kind of object for now (500)."""
 
 
 class NotFound(ClusterRefusal):

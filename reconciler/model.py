@@ -25,6 +25,9 @@ COMMIT = "job-reconciler/commit"
 FILES_HASH = "job-reconciler/files-hash"
 INCOMPLETE = "job-reconciler/incomplete"
 MAIN_CONTAINER = "main"
+JOBSET = "JobSet"
+RUN_KINDS = ("Job", JOBSET)
+"""What a run is on the cluster: a Job, or on several nodes a JobSet."""
 
 
 class Severity(StrEnum):
@@ -287,6 +290,16 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. `at` is when that was decided; its pods may need until later to stop."""
+
+    state: State
+    reason: str
+    message: str
+    at: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """The three numbers of a run that are never merged; `inexact` says why they can't be trusted, or None."""
 
@@ -298,7 +311,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One pod of a run as it was seen. Times are RFC 3339 UTC strings, or None when not (yet) known.
+    """One pod of a run as it was seen, or the pods of all its nodes. Times are RFC 3339 UTC, or None when not known.
 
     `created_at` is when the pod was made: by then the attempt before it had ended.
     """
@@ -331,7 +344,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class LiveRun:
-    """One of our Jobs on the cluster, with its pods: run `number` of `job`, made for `task_hash`."""
+    """A Job or JobSet of ours on the cluster, with its pods: run `number` of `job`, made for `task_hash`."""
 
     job: str
     number: int

@@ -191,7 +191,7 @@ class _Progress:
 def _loop(repository: Repository, cluster: Cluster, options: Options, *, interval: float | None) -> NoReturn:
     """Keep the cluster in step until SIGTERM (exit 0) or Ctrl-C (130)."""
     from reconciler.engine.declare import declare
-    from reconciler.engine.loop import Loop, Rhythm, watch_cluster, watched_namespaces
+    from reconciler.engine.loop import Loop, Rhythm, watch_cluster, watched_kinds, watched_namespaces
     from reconciler.engine.read import job_namespaces
     from reconciler.engine.record import read_sound_setting
     from reconciler.source.watch import watch_commits
@@ -210,7 +210,7 @@ def _loop(repository: Repository, cluster: Cluster, options: Options, *, interva
     _end_on_sigterm(loop)
     known = job_namespaces(cluster, declare(setting.revision.files))
     for namespace in watched_namespaces(cluster, setting.owner, known):
-        for kind in ("Job", "Pod"):
+        for kind in watched_kinds(cluster):
             loop.follow(watch_cluster(cluster, kind, setting.owner, loop.stop, namespace=namespace))
     status_branch = setting.status.branch if setting.status else ""
     loop.follow(

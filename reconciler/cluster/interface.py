@@ -24,6 +24,7 @@ class Kind:
 
 KINDS = {
     "Job": Kind("batch/v1", "jobs", namespaced=True),
+    "JobSet": Kind("jobset.x-k8s.io/v1alpha2", "jobsets", namespaced=True),
     "Pod": Kind("v1", "pods", namespaced=True),
     "Event": Kind("v1", "events", namespaced=True),
     "Node": Kind("v1", "nodes", namespaced=False),
@@ -57,6 +58,10 @@ class Cluster(Protocol):
 
     def uid(self) -> str:
         """Return what tells this cluster from any other: the uid of its namespace kube-system."""
+        ...
+
+    def serves(self, kind: str) -> bool:
+        """Tell whether this cluster has a kind that not every cluster has. Raises ClusterError when it doesn't say."""
         ...
 
     def list(

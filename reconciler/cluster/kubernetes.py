@@ -69,6 +69,7 @@ class KubernetesCluster:
         self._patience = patience
         self._version_lock = threading.Lock()
         self._version: tuple[int, int] | None = None
+        self._served: frozenset[str] = frozenset()
 
     @property
     def _transport(self) -> Transport:
@@ -96,6 +97,18 @@ class KubernetesCluster:
             raise ClusterUnreachable(f"the server of {self.context} does not tell its version")
         major, minor = (int(number[0]) for number in numbers if number)
         return major, minor
+
+    def serves(self, kind: str) -> bool:
+        """Look for the kind's API among those that the server lists; one that was there once is not asked for again.
+
+        NB: the path of an API that is not there answers with a 404 that is not the API server's own words.
+        """
+        version = KINDS[kind].api_version
+        if version not in self._served:
+            purpose = "read which APIs there are"
+            groups = self._expect("APIGroupList", self._read("/apis", purpose), purpose)["groups"]
+            self._served = frozenset(v["groupVersion"] for group in groups for v in group["versions"])
+        return version in self._served
 
     def list(
         self, kind: str, *, namespace: str | None = None, labels: str | None = None, fields: str | None = None

@@ -20,6 +20,7 @@ from reconciler.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    WebhookFailed,
 )
 
 _TOO_MANY_REQUESTS = 429
@@ -79,6 +80,8 @@ def _kind_of(status: int, answer: dict[str, Any]) -> type[ClusterError]:
         return Expired
     if any(cause.get("field") == "metadata.uid" for cause in _field_causes(answer)):
         return Conflict  # a patch found another object under the name; for the API that is 422
+    if status == 500 and "failed calling webhook" in str(answer.get("message")):  # noqa: PLR2004
+        return WebhookFailed
     if status >= 500 or status == _TOO_MANY_REQUESTS:  # noqa: PLR2004
         return ClusterUnreachable
     return _REFUSALS.get(status, ClusterRefusal)
@@ -105,6 +108,8 @@ def _without_value(message: str) -> str:
 
 
 def _advice(kind: type[ClusterError], detail: str) -> str:
+    if kind is WebhookFailed:
+        return " (what serves that webhook is not running; the next pass tries again)"
     if kind is ClusterUnauthorized:
         return " (the credentials were read again and are still refused: log in again)"
     if kind is Forbidden and "system:anonymous" in detail:

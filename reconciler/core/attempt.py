@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from reconciler.core.encoding import PEER_LOST, TOLD_TO_STOP
+from reconciler.core.exit_codes import PEER_LOST, TOLD_TO_STOP
 from reconciler.core.manifest import mapping, objects
 from reconciler.model import MAIN_CONTAINER, Attempt, Manifest
 

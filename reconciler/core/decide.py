@@ -14,6 +14,7 @@ from reconciler.core.deletion import going
 from reconciler.model import (
     ANNOTATION_PREFIX,
     INCOMPLETE,
+    JOBSET,
     SITE_HASH,
     TERMINAL_STATES,
     Action,
@@ -40,13 +41,17 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What holds for every job of a pass: when it looked, the cluster it speaks to, the site's settings, the flags."""
+    """What holds for every job of a pass: when it looked, the cluster it speaks to, the site's settings, the flags.
+
+    `no_jobset` says why a job of several nodes can't be started there, or None.
+    """
 
     context: str
     now: str
     site_hash: str = ""
     history_limit: int = 3
     recreate_lost: bool = False
+    no_jobset: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +193,11 @@ def _start_once(job: _Job, wanted: Wanted) -> list[Action]:
 def _start(job: _Job, wanted: Wanted, reason: str) -> list[Action]:
     """Create the next run, in the place of unfinished ones of other versions where there are any."""
     task, unfinished = wanted.task, job.unfinished
-    if task.num_nodes > 1:
-        needs = f"needs JobSet for its {task.num_nodes} nodes, which this release does not speak to; set num_nodes: 1"
-        return [replace(_new(Verb.HOLD, job, wanted, needs), needs_attention=True)]
+    if task.num_nodes > 1 and job.options.no_jobset:
+        needs = f"needs JobSet for its {task.num_nodes} nodes: {job.options.no_jobset}"
+        held = [_hold(job, run, f"goes on, its successor {needs}") for run in unfinished]
+        held = held or [_new(Verb.HOLD, job, wanted, needs)]
+        return [replace(action, needs_attention=True) for action in held]
     if not unfinished:
         return [_new(Verb.CREATE, job, wanted, reason)]
     newest, *older = unfinished
@@ -246,11 +253,13 @@ def _hold(job: _Job, run: LiveRun, reason: str) -> Action:
 
 
 def _on(verb: Verb, job: _Job, run: LiveRun, reason: str) -> Action:
-    return Action(verb, "Job", run.namespace, job.run_name(run.number), job.name, reason, live=run.manifest)
+    kind = str(run.manifest["kind"])
+    return Action(verb, kind, run.namespace, job.run_name(run.number), job.name, reason, live=run.manifest)
 
 
 def _new(verb: Verb, job: _Job, wanted: Wanted, reason: str) -> Action:
-    return Action(verb, "Job", wanted.namespace, job.run_name(job.next_number), job.name, reason)
+    kind = JOBSET if wanted.task.num_nodes > 1 else "Job"
+    return Action(verb, kind, wanted.namespace, job.run_name(job.next_number), job.name, reason)
 
 
 def _moves(run: LiveRun, wanted: Wanted) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from reconciler.core.encoding import is_jobset, pod_template
+from reconciler.core.jobset import NAME_LABEL
 from reconciler.core.manifest import mapping
 from reconciler.core.status.times import seconds_between
 from reconciler.model import Manifest
@@ -18,8 +20,7 @@ def going(manifest: Manifest, now: str) -> tuple[str, bool]:
     """
     metadata = mapping(manifest.get("metadata"))
     age = seconds_between(metadata.get("deletionTimestamp"), now)
-    pod = mapping(mapping(mapping(manifest.get("spec")).get("template")).get("spec"))
-    grace = pod.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+    grace = mapping(pod_template(manifest).get("spec")).get("terminationGracePeriodSeconds", DEFAULT_GRACE)
     if age is None or age <= grace + PATIENCE_BEYOND_GRACE:
         return "is being deleted; the next pass looks again", False
     return f"is being deleted since {metadata['deletionTimestamp']}, and {_keeper(manifest)}", True
@@ -41,7 +42,8 @@ def _keeper(manifest: Manifest) -> str:
             f"waits for its finalizers {', '.join(others)}: mend what should take them away, or do it by hand: "
             f"kubectl edit {kind} {name}{where}"
         )
+    label = NAME_LABEL if is_jobset(manifest) else "batch.kubernetes.io/job-name"
     return (
-        f"its pods do not end: kubectl get pods{where} -l batch.kubernetes.io/job-name={name}; of a node that is gone "
-        "for good, kubectl delete pod --force"
+        f"its pods do not end: kubectl get pods{where} -l {label}={name}; of a node that is gone for good, "
+        "kubectl delete pod --force"
     )

@@ -113,6 +113,12 @@ def resources_text(task: Task) -> str:
     return f"{task.num_nodes}x[{asked}]{'[Spot]' if task.resources.use_spot else ''}"
 
 
+def nodes_of(document: Document) -> int:
+    """Return on how many nodes the run of a document is, as `resources_text` has written it."""
+    number = (document["resources"] or "").partition("x")[0]
+    return int(number) if number.isdecimal() else 1
+
+
 def _elsewhere(known: Known, previous: Document | None) -> bool:
     """Whether this job is another cluster's business: its run is there, or its file asks for it before it ever ran."""
     if previous is not None and previous["run"]:

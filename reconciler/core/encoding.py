@@ -1,4 +1,4 @@
-"""The form that we give a Kubernetes Job, and how to read recoveries, errors and the outcome back from it.
+"""The form that we give a Kubernetes Job, and how to read recoveries, errors and the outcome of a run back from it.
 
 Form and formula belong together, so both live here and nowhere else. The Job controller recovers, so it works while
 nobody watches, and its status must be the count. An ordinary Job can't: `Ignore` on disruptions leaves no trace, and
@@ -17,42 +17,26 @@ of them succeeds:
 A user error is the pod of reason PodFailurePolicy in the default form, and each failed index in the other. A pod that
 ended the Job by another reason was not recovered from either. Only the Job is read: Events over-count and vanish, pods
 are missed. With back-off the number follows when the next attempt starts: it may be one behind, never ahead.
+
+A run on several nodes is a JobSet; `core.jobset` has its form and formula. What reads a run here takes either kind.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reconciler.model import Counts, Manifest, State
+from reconciler.core import jobset
+from reconciler.core.exit_codes import PEER_LOST, RUNTIME_LOST, SETUP_FAILED, TOLD_TO_STOP
+from reconciler.model import JOBSET, Counts, Manifest, Outcome, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-TOLD_TO_STOP = 217
-PEER_LOST = 218
-SETUP_FAILED = 219
-RUNTIME_LOST = 255
-"""What container runtimes report for a container that a reboot took."""
-
-PASSED_ON_AS_1 = (TOLD_TO_STOP, PEER_LOST, SETUP_FAILED, RUNTIME_LOST)
-"""Exit codes that the supervisor never passes on from a command, so that each has one meaning only."""
 
 _RESTARTS_PER_INDEX = 1_000_000
 _TOO_MANY = "MaxFailedIndexesExceeded"
 _NEEDED = ("successPolicy", "backoffLimitPerIndex", "maxFailedIndexes", "podFailurePolicy", "podReplacementPolicy")
 _SUCCEEDED = ("SuccessCriteriaMet", "Complete")
 _FAILED = ("FailureTarget", "Failed")
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended. `at` is when that was decided; its pod may need until later to stop."""
-
-    state: State
-    reason: str
-    message: str
-    at: str | None
 
 
 def job_form(
@@ -94,10 +78,12 @@ def job_form(
 
 
 def counts(job: Manifest) -> Counts:
-    """Read the numbers from one Job as the server holds it; its form is told from its own podFailurePolicy.
+    """Read the numbers from one Job or JobSet as the server holds it; its form is told from its own policy.
 
     Evictions by a queueing system are not in the Job and stay 0.
     """
+    if is_jobset(job):
+        return jobset.counts(job)
     status, spec = job.get("status") or {}, job.get("spec") or {}
     failed = _integer(status.get("failed")) + len((status.get("uncountedTerminatedPods") or {}).get("failed") or ())
     ended = outcome(job)
@@ -114,12 +100,14 @@ def counts(job: Manifest) -> Counts:
 
 
 def outcome(job: Manifest) -> Outcome | None:
-    """Tell how a Job ended, or None while it goes on.
+    """Tell how a Job or a JobSet ended, or None while it goes on.
 
     FailureTarget and SuccessCriteriaMet decide already: Failed and Complete follow when the last pod has stopped, and
     under Kueue perhaps never. They come first here, so that the time does not move when the others follow. A condition
     whose status isn't "True" says nothing.
     """
+    if is_jobset(job):
+        return jobset.outcome(job)
     conditions = (job.get("status") or {}).get("conditions") or ()
     stand = {condition.get("type"): condition for condition in conditions if condition.get("status") == "True"}
     for types, state in ((_SUCCEEDED, State.SUCCEEDED), (_FAILED, State.FAILED)):
@@ -130,11 +118,34 @@ def outcome(job: Manifest) -> Outcome | None:
     return None
 
 
+def is_jobset(run: Manifest) -> bool:
+    """Whether a run is on several nodes."""
+    return run.get("kind") == JOBSET
+
+
+def job_spec(run: Manifest) -> Manifest:
+    """Return the spec of the Job that makes a run's pods: its own, or that of the JobSet's child."""
+    return jobset.child_spec(run) if is_jobset(run) else run.get("spec") or {}
+
+
+def pod_template(run: Manifest) -> Manifest:
+    """Return what the pods of a run are made from."""
+    template: Manifest = job_spec(run).get("template") or {}
+    return template
+
+
+def nodes(run: Manifest) -> int:
+    """Return how many pods of a run there are at a time."""
+    return _integer(job_spec(run).get("parallelism")) or 1
+
+
 def check_echo(manifest: Manifest) -> str | None:
     """Tell what a server would lose of a Job that it gave back from a dry run, or None if it keeps our form.
 
     Kubernetes before 1.31 drops fields that it doesn't know, and says nothing.
     """
+    if is_jobset(manifest):
+        return jobset.check_echo(manifest)
     spec = manifest.get("spec") or {}
     lost = [f"spec.{name}" for name in _NEEDED if spec.get(name) is None]
     if not lost:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from reconciler.core.encoding import job_spec
 from reconciler.core.manifest import mapping, objects
 from reconciler.model import Manifest
 
 
 def policy_action(job: Manifest, pod: Manifest) -> str | None:
-    """Return the action of the first rule that an ended pod matches (`FailJob`, `FailIndex`, `Count`, `Ignore`)."""
+    """Return the action of the first rule that an ended pod matches (`FailJob`, `FailIndex`, `Count`, `Ignore`).
+
+    `job` may be a JobSet: its child Job has the policy.
+    """
     status = mapping(pod.get("status"))
-    for rule in objects(mapping(mapping(job.get("spec")).get("podFailurePolicy")).get("rules")):
+    for rule in objects(mapping(job_spec(job).get("podFailurePolicy")).get("rules")):
         if _matches_condition(rule, status) or _matches_exit_code(rule, status):
             return str(rule.get("action"))
     return None

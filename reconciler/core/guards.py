@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reconciler.model import Action, Document, Verb
+from reconciler.model import RUN_KINDS, Action, Document, Verb
 
 _ALWAYS_FINE = 5
 _PERCENT = 30
+_CLASS = ("PriorityClass",)
 
 
 def check_guards(  # noqa: PLR0913 - one flag a guard
@@ -26,16 +27,16 @@ def check_guards(  # noqa: PLR0913 - one flag a guard
     commit that declare something, valid or not. `abandoned` are runs without a Job that no file asks for any more: the
     pass would give them up on record. Nothing at all left of some is more often a wrong folder or branch than a wish.
     """
-    ending = [action for action in actions if action.kind == "Job" and action.verb in (Verb.CANCEL, Verb.REPLACE)]
+    ending = [action for action in actions if action.kind in RUN_KINDS and action.verb in (Verb.CANCEL, Verb.REPLACE)]
     if not allow_mass_change and len(ending) > _ALWAYS_FINE and 100 * len(ending) > _PERCENT * running:
         return (
             f"this pass would cancel or replace {len(ending)} of {running} unfinished jobs "
             f"({_some([action.name for action in ending])}), more than {_ALWAYS_FINE} and {_PERCENT} %: "
             "look at `reconcile plan`, then pass --allow-mass-change"
         )
-    for kind, word, declared in (("Job", "job", declared_jobs), ("PriorityClass", "PriorityClass", declared_classes)):
-        gone = [action.name for action in actions if action.kind == kind and action.verb in (Verb.CANCEL, Verb.PRUNE)]
-        given_up = abandoned if kind == "Job" else ()
+    for kinds, word, declared in ((RUN_KINDS, "job", declared_jobs), (_CLASS, "PriorityClass", declared_classes)):
+        gone = [action.name for action in actions if action.kind in kinds and action.verb in (Verb.CANCEL, Verb.PRUNE)]
+        given_up = abandoned if kinds is RUN_KINDS else ()
         if (gone or given_up) and not declared and not allow_empty_source:
             ends = (f"delete {_some(gone)}" if gone else "", f"give up {_some(given_up)}" if given_up else "")
             return (

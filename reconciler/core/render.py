@@ -1,4 +1,4 @@
-"""Render a task as the Kubernetes Job of one run.
+"""Render a task as the Kubernetes Job of one run, or as its JobSet where the task has several nodes.
 
 Layers of pod_config meet first among themselves (global, context, task), then go onto the rendered pod, then
 custom_metadata goes over its labels and annotations: SkyPilot's order. What is the run's own comes last and can't be
@@ -16,12 +16,15 @@ from dataclasses import dataclass
 
 from reconciler.core.compose import RENDERED, Layers, compose_layers
 from reconciler.core.encoding import job_form
+from reconciler.core.jobset import API_VERSION as JOBSET_VERSION
+from reconciler.core.jobset import jobset_form
 from reconciler.core.manifest import without_nulls
 from reconciler.core.pod import gpu_nodes
 from reconciler.core.pod.delivery import RunFiles, check_delivery, deliver
 from reconciler.core.pod.merged_pod import check_merged_pod
 from reconciler.core.pod.pod_layers import check_layers, custom_metadata_layers, pod_config_layers
 from reconciler.core.pod.rendered_pod import NO_CONTEXT, rendered_pod, task_setting, variables
+from reconciler.core.pod.several_nodes import search_variables
 from reconciler.core.pod.sidecars import with_native_sidecars
 from reconciler.core.pod.supervisor import FAILURES_ANNOTATION, FAILURES_VARIABLE, GRACE_VARIABLE
 from reconciler.core.provenance import Origins, mark, mark_layers
@@ -32,6 +35,7 @@ from reconciler.model import (
     FILE,
     FILES_HASH,
     JOB_LABEL,
+    JOBSET,
     MAIN_CONTAINER,
     OWNER_LABEL,
     RENDER_HASH,
@@ -67,12 +71,10 @@ class RunIdentity:
 def render_job(
     task: Task, site: Site, run: RunIdentity, files: RunFiles | None = None
 ) -> tuple[Manifest | None, list[Problem]]:
-    """Return the Job of a run, or None with all that stops it. Warnings come with a Job too.
+    """Return the Job or JobSet of a run, or None with all that stops it. Warnings come with a Job too.
 
     What its pods need besides, `core.pod.delivery.owned_objects` makes of it.
     """
-    if task.num_nodes > 1:
-        return None, [_needs_jobset(task)]
     composed, problems = _compose(task, site, run, files)
     if any(problem.severity is Severity.ERROR for problem in problems):
         return None, problems
@@ -83,7 +85,7 @@ def render_job(
 
 def check_job(task: Task, site: Site, run: RunIdentity, files: RunFiles | None = None) -> list[Problem]:
     """Return the problems that `render_job` returns, and spare what is made of a pod that has no errors."""
-    return [_needs_jobset(task)] if task.num_nodes > 1 else _compose(task, site, run, files)[1]
+    return _compose(task, site, run, files)[1]
 
 
 def explain_template(task: Task, site: Site, run: RunIdentity, files: RunFiles | None = None) -> Manifest:
@@ -132,11 +134,6 @@ def priority_class_of(task: Task, site: Site, context: str) -> str | None:
             name = spec["priorityClassName"]
             return name if isinstance(name, str) and name else None
     return None
-
-
-def _needs_jobset(task: Task) -> Problem:
-    message = f"num_nodes is {task.num_nodes}: several nodes need JobSet (https://jobset.sigs.k8s.io) in the cluster"
-    return Problem(Severity.ERROR, "needs-jobset", task.path, message, field="num_nodes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +187,8 @@ def _template(  # noqa: PLR0913 - by name
     """Put what is the run's own over the merged pod; `pod` and `custom` are without nulls, and are used up."""
     of_pod = pod.get("metadata", {})
     labels, annotations = (of_pod.get(kind, {}) | custom.get(kind, {}) for kind in ("labels", "annotations"))
-    spec = _pod_spec(task, merged["spec"], pod["spec"], _variables(task, site, run))
+    own = [*_variables(task, site, run), *_supervised(task, run, pod["spec"])]
+    spec = _pod_spec(task, merged["spec"], pod["spec"], own)
     if "priorityClassName" in spec:
         annotations[PRIORITY_CLASS_ANNOTATION] = spec["priorityClassName"]
     return {"metadata": {"labels": labels | _own_labels(task, run), "annotations": annotations}, "spec": spec}
@@ -198,9 +196,6 @@ def _template(  # noqa: PLR0913 - by name
 
 def _pod_spec(task: Task, merged: Manifest, spec: Manifest, own: list[Manifest]) -> Manifest:
     """Put what is the run's own over the merged spec; what `merged` has as null is said on purpose."""
-    grace = {"name": GRACE_VARIABLE, "value": str(spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE))}
-    count = {"fieldRef": {"fieldPath": f"metadata.annotations['{FAILURES_ANNOTATION}']"}}
-    own = [*own, grace, {"name": FAILURES_VARIABLE, "valueFrom": count}]
     names = {variable["name"] for variable in own}
     for container in spec["containers"]:
         if container["name"] == MAIN_CONTAINER:
@@ -218,17 +213,40 @@ def _pod_spec(task: Task, merged: Manifest, spec: Manifest, own: list[Manifest])
     return with_native_sidecars(spec)
 
 
-def _job(  # noqa: PLR0913 - what a Job is made of
-    task: Task, site: Site, run: RunIdentity, template: Manifest, custom: Manifest, *, files: RunFiles | None
-) -> Manifest:
+def _supervised(task: Task, run: RunIdentity, spec: Manifest) -> list[Manifest]:
+    """Return the variables for the supervisor, which nobody may override."""
+    grace = {"name": GRACE_VARIABLE, "value": str(spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE))}
+    if task.num_nodes > 1:
+        return [grace, *search_variables(_name(task, run), task.num_nodes)]
+    count = {"fieldRef": {"fieldPath": f"metadata.annotations['{FAILURES_ANNOTATION}']"}}
+    return [grace, {"name": FAILURES_VARIABLE, "valueFrom": count}]
+
+
+def _spec(task: Task, run: RunIdentity, template: Manifest) -> Manifest:
+    if task.num_nodes > 1:
+        return jobset_form(
+            template,
+            name=_name(task, run),
+            nodes=task.num_nodes,
+            max_restarts_on_errors=task.max_restarts_on_errors,
+            recover_on_exit_codes=task.recover_on_exit_codes,
+            main_container=MAIN_CONTAINER,
+        )
     form = job_form(
         max_restarts_on_errors=task.max_restarts_on_errors,
         max_recoveries=task.max_recoveries,
         recover_on_exit_codes=task.recover_on_exit_codes,
         main_container=MAIN_CONTAINER,
     )
+    return form | {"template": template}
+
+
+def _job(  # noqa: PLR0913 - what a Job is made of
+    task: Task, site: Site, run: RunIdentity, template: Manifest, custom: Manifest, *, files: RunFiles | None
+) -> Manifest:
+    spec = _spec(task, run, template)
     annotations: dict[str, str] = {
-        ABOUT: _about(task, run, form["completions"]),
+        ABOUT: _about(task, run, spec),
         TASK_HASH: task.task_hash,
         FILE: task.path,
         COMMIT: run.commit,
@@ -244,12 +262,8 @@ def _job(  # noqa: PLR0913 - what a Job is made of
         "labels": custom.get("labels", {}) | _own_labels(task, run),
         "annotations": annotations | custom.get("annotations", {}),
     }
-    job: Manifest = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata,
-        "spec": form | {"template": template},
-    }
+    kind, version = (JOBSET, JOBSET_VERSION) if task.num_nodes > 1 else ("Job", "batch/v1")
+    job: Manifest = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
     metadata["annotations"][RENDER_HASH] = _render_hash(job)
     if task.suspend:
         job["spec"] = {"suspend": True} | job["spec"]
@@ -264,11 +278,18 @@ def _own_labels(task: Task, run: RunIdentity) -> dict[str, str]:
     return {JOB_LABEL: task.name, RUN_LABEL: str(run.number), OWNER_LABEL: run.owner}
 
 
-def _about(task: Task, run: RunIdentity, completions: int) -> str:
+def _about(task: Task, run: RunIdentity, spec: Manifest) -> str:
+    wait = f"--timeout=-1s --namespace={run.namespace}"
+    if task.num_nodes > 1:
+        return (
+            f"Its {task.num_nodes} nodes are the pods of one child Job, and all of them start again when one is lost. "
+            f"Wait for it with: kubectl wait --for=condition=Completed {wait} jobset/{_name(task, run)}"
+        )
+    completions = spec["completions"]
     return (
         f"Each attempt is an index, and the first that succeeds completes the Job: 0/{completions} is no progress, "
-        f"1/{completions} is success. Wait for it with: kubectl wait --for=condition=complete --timeout=-1s "
-        f"--namespace={run.namespace} job/{_name(task, run)}"
+        f"1/{completions} is success. Wait for it with: kubectl wait --for=condition=complete {wait} "
+        f"job/{_name(task, run)}"
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from reconciler.cluster.interface import Cluster
 from reconciler.core.decide import completion, is_incomplete
-from reconciler.core.encoding import check_echo, outcome
+from reconciler.core.encoding import check_echo, outcome, pod_template
 from reconciler.engine.owned import Owned, incomplete
 from reconciler.errors import (
     AlreadyExists,
@@ -24,6 +24,7 @@ from reconciler.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    WebhookFailed,
 )
 from reconciler.model import OWNER_LABEL, TASK_HASH, Action, Manifest, Result, Verb
 
@@ -89,8 +90,9 @@ class _Applier:
         self.clock = clock
         self.owned = Owned(cluster)
         self.away: ClusterError | None = None
-        self.server_problem: str | None = None
-        self.server_checked = False
+        self.unwritable: dict[str, WebhookFailed] = {}
+        self.server_problems: dict[str, str] = {}
+        self.checked_kinds: set[str] = set()
 
     def run(self, stage: list[tuple[int, Action]]) -> dict[int, Action]:
         if len(stage) <= ONE_BY_ONE:
@@ -112,7 +114,12 @@ class _Applier:
         try:
             if self.away:  # it was asked patiently already; the next pass asks again
                 raise self.away
+            if action.kind in self.unwritable and action.verb not in (Verb.CANCEL, Verb.PRUNE):
+                raise self.unwritable[action.kind]
             return act(action)
+        except WebhookFailed as error:
+            self.unwritable[action.kind] = error
+            return replace(action, result=Result.FAILED, reason=str(error), needs_attention=True)
         except (ClusterUnreachable, ClusterUnauthorized) as error:
             self.away = error
             return replace(action, result=Result.FAILED, reason=str(error), needs_attention=True)
@@ -159,8 +166,8 @@ class _Applier:
     def _create(self, action: Action) -> Action:
         manifest = _manifest(action)
         self._check_server(manifest)
-        if self.server_problem:
-            return replace(action, result=Result.FAILED, reason=self.server_problem, needs_attention=True)
+        if problem := self.server_problems.get(action.kind):
+            return replace(action, result=Result.FAILED, reason=problem, needs_attention=True)
         if refusal := self.owned.refusal(action):
             return refusal
         try:
@@ -177,25 +184,28 @@ class _Applier:
             self.cluster.patch(created, completion(created, suspend=bool(_manifest(action)["spec"].get("suspend"))))
 
     def _check_server(self, manifest: Manifest) -> None:
-        """Ask once a pass whether the server keeps the fields that make a finished job stay finished."""
-        if self.server_checked:
+        """Ask once a pass and kind whether the server keeps the fields that make a finished job stay finished."""
+        kind = manifest["kind"]
+        if kind in self.checked_kinds:
             return
         try:
-            self.server_problem = check_echo(self.cluster.create(manifest, dry_run=True))
+            if problem := check_echo(self.cluster.create(manifest, dry_run=True)):
+                self.server_problems[kind] = problem
         except AlreadyExists:
             return
-        self.server_checked = True
+        self.checked_kinds.add(kind)
 
     def _judge_existing(self, action: Action, existing: Manifest) -> Action:
         """Tell another pass's creation of this very run from somebody else's object."""
         wanted, found = _manifest(action)["metadata"], existing["metadata"]
         if found.get("labels", {}).get(OWNER_LABEL) != wanted["labels"][OWNER_LABEL]:
             reason = (
-                f"Job/{action.namespace}/{action.name} exists and is not ours: rename the job or remove that object"
+                f"{action.kind}/{action.namespace}/{action.name} exists and is not ours: "
+                "rename the job or remove that object"
             )
             return replace(action, verb=Verb.CONFLICT, result=Result.SKIPPED, reason=reason, needs_attention=True)
         if found.get("deletionTimestamp"):
-            reason = f"Job/{action.namespace}/{action.name} is still being deleted: created on the next pass"
+            reason = f"{action.kind}/{action.namespace}/{action.name} is still being deleted: created on the next pass"
             return replace(action, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
         if found.get("annotations", {}).get(TASK_HASH) != wanted["annotations"][TASK_HASH]:
             reason = f"another pass created {action.name} for another version of the file: the next pass decides anew"
@@ -223,8 +233,7 @@ class _Applier:
     def start_successors(self, retired: dict[int, Action]) -> dict[int, Action]:
         """Create each successor when its predecessor is gone; all together wait as long as the longest grace period."""
         graces = [
-            _live(action)["spec"]["template"]["spec"].get("terminationGracePeriodSeconds", 30)
-            for action in retired.values()
+            pod_template(_live(action))["spec"].get("terminationGracePeriodSeconds", 30) for action in retired.values()
         ]
         end = self.clock.monotonic() + max(graces, default=0) + PATIENCE_BEYOND_GRACE
         started: dict[int, Action] = {}

@@ -12,7 +12,7 @@ from reconciler.engine.declare import locate
 from reconciler.engine.owned import Owned
 from reconciler.engine.plan import Plan
 from reconciler.engine.read import Source
-from reconciler.errors import AlreadyExists, ClusterRefusal
+from reconciler.errors import AlreadyExists, ClusterRefusal, WebhookFailed
 from reconciler.model import FILE, Action, Problem, Severity, Verb
 
 
@@ -24,17 +24,22 @@ def dry_run(cluster: Cluster, plan: Plan, source: Source) -> tuple[tuple[Action,
     """
     judged: list[Action] = []
     problems: list[Problem] = []
+    unwritable: dict[str, WebhookFailed] = {}
     for action in plan.actions:
         if action.verb not in (Verb.CREATE, Verb.REPLACE) or action.manifest is None:
             judged.append(action)
             continue
         try:
+            if action.kind in unwritable:  # it was asked patiently already
+                raise unwritable[action.kind]
             cluster.create(action.manifest, dry_run=True)
             refusal = Owned(cluster).refusal(action)
         except AlreadyExists:
             reason = f"{action.kind} {action.name} exists and is not ours: rename one of them"
             judged.append(replace(action, verb=Verb.CONFLICT, reason=reason, needs_attention=True))
         except ClusterRefusal as error:
+            if isinstance(error, WebhookFailed):
+                unwritable[action.kind] = error
             problems += _causes(action, error, plan, source, cluster.context) or [refused(action, str(error))]
             judged.append(replace(action, needs_attention=True))
         else:

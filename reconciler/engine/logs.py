@@ -1,16 +1,19 @@
-"""Follow the output of a job through the pods that its attempts were."""
+"""Follow the output of a job, or of one rank of it, through the pods that its attempts were."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from reconciler.cluster.interface import Cluster
+from reconciler.core.encoding import is_jobset, nodes
 from reconciler.core.manifest import mapping
 from reconciler.core.observe import live_runs
+from reconciler.core.ranks import index_of
 from reconciler.core.schema.fields import did_you_mean
 from reconciler.errors import Forbidden, NotFound, UsageError
-from reconciler.model import FILE, JOB_LABEL, MAIN_CONTAINER, OWNER_LABEL, RUN_LABEL, LiveRun, Manifest, State
+from reconciler.model import FILE, JOB_LABEL, JOBSET, MAIN_CONTAINER, OWNER_LABEL, RUN_LABEL, LiveRun, Manifest, State
 
 SECONDS_BETWEEN_LOOKS = 1.0
 _NAMES: tuple[Callable[[LiveRun], str], ...] = (
@@ -21,17 +24,18 @@ _NAMES: tuple[Callable[[LiveRun], str], ...] = (
 
 
 def stream_logs(  # noqa: PLR0913 - beyond five by name only
-    cluster: Cluster, owner: str, job: str, *, home: str, follow: bool, say: Callable[[str], None]
+    cluster: Cluster, owner: str, job: str, *, home: str, follow: bool, say: Callable[[str], None], rank: int = 0
 ) -> Iterator[bytes]:
     """Yield the output of a job's newest run, or of the run that `job` names (`train-3`), attempt by attempt.
 
     What an attempt printed goes with its pod, so earlier attempts are often gone; `say` tells when another one begins.
-    With `follow`, goes on until the run has ended. `home` is the namespace to look in for who may not look everywhere.
-    Raises UsageError when the cluster has no such job.
+    With `follow`, goes on until the run has ended. Of several nodes it is that of one `rank`. `home` is the namespace
+    to look in for who may not look everywhere. Raises UsageError when the cluster has no such job, or the job no such
+    rank.
     """
     printed: set[str] = set()
     while True:
-        run, pods = _find(cluster, owner, job, home)
+        run, pods = _find(cluster, owner, job, home, rank)
         for pod in pods:
             if pod["metadata"]["name"] not in printed and _has_started(pod):
                 printed.add(pod["metadata"]["name"])
@@ -55,8 +59,8 @@ def _silence(run: LiveRun) -> str:
     return f"has no output yet: {state}, {run.observation.message or 'waiting'}"
 
 
-def _find(cluster: Cluster, owner: str, job: str, home: str) -> tuple[LiveRun, list[Manifest]]:
-    """Return the run that is meant, and its pods, the oldest first."""
+def _find(cluster: Cluster, owner: str, job: str, home: str, rank: int) -> tuple[LiveRun, list[Manifest]]:
+    """Return the run that is meant, and the pods of that rank, the oldest first."""
     runs = sorted(live_runs(_jobs(cluster, owner, home), ()), key=lambda run: run.number)
     run = _meant(runs, job)
     if run is None:
@@ -72,6 +76,10 @@ def _find(cluster: Cluster, owner: str, job: str, home: str) -> tuple[LiveRun, l
     labels = f"{OWNER_LABEL}={owner},{JOB_LABEL}={run.job},{RUN_LABEL}={run.number}"
     pods = cluster.list("Pod", namespace=run.namespace, labels=labels)
     observed = live_runs([run.manifest], pods)[0]
+    if rank >= nodes(run.manifest):
+        raise UsageError(f"{run.job}-{run.number} has no rank {rank}: it is on {nodes(run.manifest)} node(s)")
+    if is_jobset(run.manifest):
+        pods = [pod for pod in pods if index_of(pod) == rank]
     return observed, sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
 
 
@@ -84,12 +92,19 @@ def _meant(runs: Sequence[LiveRun], word: str) -> LiveRun | None:
 
 
 def _jobs(cluster: Cluster, owner: str, home: str) -> list[Manifest]:
-    """List our Jobs everywhere, or in one namespace for who may not look further."""
+    """List our Jobs and JobSets everywhere, or in one namespace for who may not look further."""
+    found = _list(cluster, "Job", owner, home)
+    with suppress(Forbidden):  # who may not see JobSets has none
+        found += _list(cluster, JOBSET, owner, home) if cluster.serves(JOBSET) else []
+    return found
+
+
+def _list(cluster: Cluster, kind: str, owner: str, home: str) -> list[Manifest]:
     labels = f"{OWNER_LABEL}={owner}"
     try:
-        return cluster.list("Job", labels=labels)
+        return cluster.list(kind, labels=labels)
     except Forbidden:
-        return cluster.list("Job", namespace=home, labels=labels)
+        return cluster.list(kind, namespace=home, labels=labels)
 
 
 def _has_started(pod: Manifest) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from reconciler.cluster.interface import Cluster
 from reconciler.errors import Forbidden, ReconcilerError
-from reconciler.model import OWNER_LABEL
+from reconciler.model import JOBSET, OWNER_LABEL
 
 FIRST_RETRY = 1.0
 LAST_RETRY = 60.0
@@ -99,6 +99,14 @@ def watched_namespaces(cluster: Cluster, owner: str, namespaces: Sequence[str]) 
     except ReconcilerError:
         pass  # away for now: the watch tries again by itself
     return [None]
+
+
+def watched_kinds(cluster: Cluster) -> Sequence[str]:
+    """Return what to watch; where JobSet comes later, the pods of its Jobs say when to look."""
+    try:
+        return ("Job", JOBSET, "Pod") if cluster.serves(JOBSET) else ("Job", "Pod")
+    except ReconcilerError:
+        return ("Job", "Pod")
 
 
 def watch_cluster(

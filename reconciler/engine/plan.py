@@ -11,6 +11,7 @@ from reconciler.cluster.interface import Cluster
 from reconciler.core import decide
 from reconciler.core.decide_priorities import decide_priority_classes
 from reconciler.core.document import is_unfinished, recorded_runs
+from reconciler.core.encoding import pod_template
 from reconciler.core.guards import check_cluster, check_guards
 from reconciler.core.render import RunIdentity, namespace_of, priority_class_of, render_job
 from reconciler.core.repository_files import FILES_CHANGED
@@ -22,6 +23,7 @@ from reconciler.engine.record import CLUSTERS, LOCAL
 from reconciler.model import (
     FILES_HASH,
     JOB_LABEL,
+    JOBSET,
     RENDER_HASH,
     RUN_LABEL,
     Action,
@@ -86,9 +88,7 @@ def _decide_classes(source: Source, live: Live, used: frozenset[str]) -> list[Ac
 
 def _classes_of(actions: Iterable[Action]) -> frozenset[str]:
     """Name the classes that the jobs need which this pass creates: it must not prune them."""
-    pods = [
-        a.manifest["spec"]["template"]["spec"] for a in actions if a.verb in (Verb.CREATE, Verb.REPLACE) and a.manifest
-    ]
+    pods = [pod_template(a.manifest)["spec"] for a in actions if a.verb in (Verb.CREATE, Verb.REPLACE) and a.manifest]
     return frozenset(pod["priorityClassName"] for pod in pods if "priorityClassName" in pod)
 
 
@@ -109,16 +109,16 @@ def _decide_jobs(
 
 
 def _conflict(stray: Manifest) -> Action:
-    """Leave a Job alone whose labels were changed before it was on record: whatever it is, it may be at work."""
-    metadata = stray["metadata"]
+    """Leave a run alone whose labels were changed before it was on record: whatever it is, it may be at work."""
+    kind, metadata = str(stray["kind"]), stray["metadata"]
     name, namespace, labels = metadata["name"], metadata.get("namespace"), metadata.get("labels") or {}
     job, _, number = name.rpartition("-")
     reason = (
-        f"Job/{namespace}/{name} is not run {labels.get(RUN_LABEL)} of job {labels.get(JOB_LABEL)}, as its labels say: "
-        "somebody changed them; delete it, or put them back: "
-        f"kubectl label job {name} -n {namespace} --overwrite {JOB_LABEL}={job} {RUN_LABEL}={number}"
+        f"{kind}/{namespace}/{name} is not run {labels.get(RUN_LABEL)} of job {labels.get(JOB_LABEL)}, as its labels "
+        "say: somebody changed them; delete it, or put them back: "
+        f"kubectl label {kind.lower()} {name} -n {namespace} --overwrite {JOB_LABEL}={job} {RUN_LABEL}={number}"
     )
-    return Action(Verb.CONFLICT, "Job", namespace, name, job or None, reason, needs_attention=True)
+    return Action(Verb.CONFLICT, kind, namespace, name, job or None, reason, needs_attention=True)
 
 
 class _Jobs:
@@ -137,8 +137,10 @@ class _Jobs:
             site_hash=source.site.site_hash,
             history_limit=source.site.history_limit,
             recreate_lost=options.recreate_lost,
+            no_jobset=live.no_jobset,
         )
         self.strays = {stray["metadata"]["name"].rpartition("-")[0]: _conflict(stray) for stray in live.strays}
+        self.unseen_jobsets = {} if options.recreate_lost else live.unseen_jobsets
         self.problems: list[Problem] = []
 
     def decide(self, name: str, file: TaskFile | None, runs: Sequence[LiveRun]) -> list[Action]:
@@ -154,6 +156,8 @@ class _Jobs:
         here = wanted and wanted.task.context in (None, self.cluster.context)
         if unseen := self._unseen(wanted.namespace if wanted and here else None, document):
             return [_hold_unseen(name, document, unseen, self.live.forbidden[unseen])]
+        if not runs and document and name in self.unseen_jobsets:
+            return [_hold_unseen_jobset(name, document, self.unseen_jobsets[name])]
         actions = decide.decide_job(
             name,
             wanted,
@@ -272,6 +276,11 @@ def _hold_unseen(name: str, document: Document | None, namespace: str, why: str)
     return Action(Verb.HOLD, "Job", namespace, run, name, reason, needs_attention=True)
 
 
+def _hold_unseen_jobset(name: str, document: Document, reason: str) -> Action:
+    run = f"{name}-{document['run']['number']}"
+    return Action(Verb.HOLD, JOBSET, document["namespace"], run, name, reason, needs_attention=True)
+
+
 def _refusal(source: Source, live: Live, cluster: Cluster, plan: Plan, options: Options) -> Problem | None:
     """Return the guard that stops the pass, if one does."""
     if not options.allow_cluster_change and CLUSTERS in source.record.files:
@@ -296,7 +305,7 @@ def _refusal(source: Source, live: Live, cluster: Cluster, plan: Plan, options: 
 
 def _abandoned(source: Source, live: Live, cluster: Cluster, files: Mapping[str, TaskFile]) -> list[str]:
     """Name the runs on record that are not over, whose file and whose Job are gone."""
-    there = {run.job for run in live.runs} | files.keys()
+    there = {run.job for run in live.runs} | files.keys() | live.unseen_jobsets.keys()
     return [
         f"{name}-{document['run']['number']}"
         for name, document in sorted(source.documents.items())

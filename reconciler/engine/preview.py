@@ -6,15 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reconciler.cluster.interface import Cluster
-from reconciler.core.preview import place_in, survey, with_placement
+from reconciler.core.encoding import nodes, pod_template
+from reconciler.core.jobset import UID_LABEL
+from reconciler.core.preview import Room, place_in, survey, with_placement
 from reconciler.engine.read import UNFINISHED_PODS
 from reconciler.errors import ClusterError
-from reconciler.model import Action, Manifest, Verb, Verdict
+from reconciler.model import RUN_KINDS, Action, Manifest, Placement, Verb, Verdict
+
+_WORST_FIRST = (Verdict.NEVER, Verdict.WAITS, Verdict.PREEMPTS, Verdict.FITS)
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What the scheduler would do with a job's pod. `victims` are `namespace/name` of pods."""
+    """What the scheduler would do with a job's pods. `victims` are `namespace/name` of pods.
+
+    Of several nodes the one that fares worst has the word; those after one that finds no place are not looked at.
+    """
 
     job: str
     verdict: Verdict
@@ -30,32 +37,59 @@ def preview_jobs(cluster: Cluster, actions: Sequence[Action]) -> tuple[list[Prev
     Nodes and pods of all namespaces are needed: a reader without that right gets no preview, and the reason.
     """
     planned = [
-        a for a in actions if a.kind == "Job" and a.verb in (Verb.CREATE, Verb.REPLACE) and not a.needs_attention
+        a for a in actions if a.kind in RUN_KINDS and a.verb in (Verb.CREATE, Verb.REPLACE) and not a.needs_attention
     ]
     jobs = [(a.job or a.name, a.manifest) for a in planned if a.manifest and not a.manifest["spec"].get("suspend")]
     if not jobs:
         return [], []
     try:
-        nodes, pods = cluster.list("Node"), cluster.list("Pod", fields=UNFINISHED_PODS)
+        live_nodes, pods = cluster.list("Node"), cluster.list("Pod", fields=UNFINISHED_PODS)
         live_classes = cluster.list("PriorityClass")
     except ClusterError as error:
         return [], [f"no preview of preemption: {error}"]
     classes = _classes_after(live_classes, actions)
     leaving = {a.live["metadata"]["uid"] for a in actions if a.verb in (Verb.CANCEL, Verb.REPLACE) and a.live}
-    rooms = survey(nodes, [pod for pod in pods if not _owners(pod) & leaving])
+    rooms = survey(live_nodes, [pod for pod in pods if not _owners(pod) & leaving])
     previews = []
     for name, manifest in jobs:
-        template = manifest["spec"]["template"]["spec"]
+        template = pod_template(manifest)["spec"]
         priority, policy = _priority(template.get("priorityClassName"), classes)
         spec = {"preemptionPolicy": policy, **template, "priority": priority}
-        placement = place_in(rooms, spec, priority)
-        previews.append(Preview(name, placement.verdict, placement.victims, placement.reason))
-        rooms = with_placement(rooms, placement, {"metadata": manifest["metadata"], "spec": spec})
+        placements, rooms = _place_all(rooms, manifest, spec, priority)
+        previews.append(_preview(name, placements))
     return previews, []
 
 
+def _place_all(
+    rooms: tuple[Room, ...], manifest: Manifest, spec: Manifest, priority: int
+) -> tuple[list[Placement], tuple[Room, ...]]:
+    """Place the pods of a run one after another, until one finds no place; return the nodes as they are then."""
+    placements = []
+    for rank in range(nodes(manifest)):
+        placement = place_in(rooms, spec, priority)
+        metadata = {**manifest["metadata"], "name": f"{manifest['metadata']['name']}-{rank}"}
+        rooms = with_placement(rooms, placement, {"metadata": metadata, "spec": spec})
+        placements.append(placement)
+        if placement.verdict in (Verdict.NEVER, Verdict.WAITS):
+            break
+    return placements, rooms
+
+
+def _preview(job: str, placements: Sequence[Placement]) -> Preview:
+    worst = min(placements, key=lambda placement: _WORST_FIRST.index(placement.verdict))
+    victims = tuple(dict.fromkeys(victim for placement in placements for victim in placement.victims))
+    reason = worst.reason
+    if len(placements) > 1:
+        fine = worst.verdict is Verdict.FITS
+        reason = f"{len(placements)} pods; the first {reason}" if fine else f"rank {placements.index(worst)}: {reason}"
+    return Preview(job, worst.verdict, victims, reason)
+
+
 def _owners(pod: Manifest) -> set[str]:
-    return {owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ()}
+    """Return the uids of what a pod goes away with: its owners, and the JobSet above them."""
+    metadata = pod["metadata"]
+    jobset = (metadata.get("labels") or {}).get(UID_LABEL)
+    return {owner["uid"] for owner in metadata.get("ownerReferences") or ()} | ({jobset} if jobset else set())
 
 
 def _classes_after(live: Sequence[Manifest], actions: Sequence[Action]) -> dict[str, Manifest]:

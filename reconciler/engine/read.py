@@ -6,13 +6,14 @@ Everything is read before anything is decided, and each read is whole or an erro
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
 
 from reconciler.cluster.interface import Cluster
+from reconciler.core.document import is_unfinished, nodes_of
 from reconciler.core.identity import recorded_identities, strays
 from reconciler.core.names import KnownJob, keep_moved_names, resolve_names
 from reconciler.core.observe import live_runs
@@ -22,9 +23,20 @@ from reconciler.engine.declare import JOBS, Declared, declare
 from reconciler.engine.events import preempted_pods, refusals
 from reconciler.engine.files import Files
 from reconciler.engine.options import Options
-from reconciler.engine.record import CLUSTERS, Setting, StatusPlace, read_documents, read_setting
+from reconciler.engine.record import CLUSTERS, LOCAL, Setting, StatusPlace, read_documents, read_setting
 from reconciler.errors import Forbidden, GuardError
-from reconciler.model import FILE, OWNER_LABEL, Document, LiveRun, Manifest, Problem, Severity, Site, TaskFile
+from reconciler.model import (
+    FILE,
+    JOBSET,
+    OWNER_LABEL,
+    Document,
+    LiveRun,
+    Manifest,
+    Problem,
+    Severity,
+    Site,
+    TaskFile,
+)
 from reconciler.source.record import Record, read_record
 from reconciler.source.remote import is_superseded, ls_remote, owner_hash, source_tip
 from reconciler.source.repository import Repository
@@ -78,9 +90,11 @@ class Source:
 class Live:
     """What the cluster says: our runs, their pods, and all PriorityClasses with the names of those in use.
 
-    `strays` are Jobs with our owner label that can't be told to be any run. `seen_at` is the time of this machine.
-    `forbidden` maps the namespaces that could not be looked into to the API's words: what is there is not known.
-    `preempted_pods` are gone, and on record as attempts whose end nobody saw.
+    `strays` are Jobs and JobSets with our owner label that can't be told to be any run. `seen_at` is the time of this
+    machine. `forbidden` maps the namespaces that could not be looked into to the API's words: what is there is not
+    known. `preempted_pods` are gone, and on record as attempts whose end nobody saw. `no_jobset` says why JobSets can't
+    be seen, or is None. Then `unseen_jobsets` says of the jobs on record as running on several nodes why nothing is
+    known of them: their JobSets are not gone because the API is.
     """
 
     seen_at: str
@@ -92,6 +106,8 @@ class Live:
     preempted_pods: frozenset[str]
     priority_classes: tuple[Manifest, ...]
     used_classes: frozenset[str]
+    no_jobset: str | None = None
+    unseen_jobsets: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_git(repository: Repository, revision: Revision, options: Options, context: str) -> Git:
@@ -176,17 +192,24 @@ class Listing:
 
     NB: begin only when the status branch was read. What it says was true then, so a run that is recorded and not listed
     is gone; the other way round it might be one that another pass has just made.
+
+    JobSets are looked for in every pass, whatever files and record say: a pass may die between making one and
+    recording it, and then only the cluster knows.
     """
 
-    KINDS = ("Job", "Pod", "PriorityClass")
+    KINDS = ("Job", JOBSET, "Pod", "PriorityClass")
 
     def __init__(self, cluster: Cluster, owner: str) -> None:
         labels = f"{OWNER_LABEL}={owner}"
         self._pool = ThreadPoolExecutor(1)  # in turn: pods older than their Job would lack the end it tells of
-        self._answers = {
-            kind: self._pool.submit(cluster.list, kind, labels=None if kind == "PriorityClass" else labels)
-            for kind in self.KINDS
-        }
+        self._serves = self._pool.submit(cluster.serves, JOBSET)
+
+        def ask(kind: str) -> list[Manifest]:
+            if kind == JOBSET and not self._serves.result():
+                return []
+            return cluster.list(kind, labels=None if kind == "PriorityClass" else labels)
+
+        self._answers = {kind: self._pool.submit(ask, kind) for kind in self.KINDS}
 
     def __enter__(self) -> Self:
         return self
@@ -194,22 +217,29 @@ class Listing:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
+    @property
+    def has_jobset(self) -> bool:
+        """Wait for whether the cluster has JobSet at all. Raises ClusterError."""
+        return self._serves.result()
+
     def of(self, kind: str) -> list[Manifest]:
         """Wait for the list of a kind. Raises ClusterError."""
         return self._answers[kind].result()
 
 
 def read_live(cluster: Cluster, source: Source, listing: Listing | None = None) -> Live:
-    """List our Jobs, their pods and the PriorityClasses: one LIST a kind where the rights allow it.
+    """List our Jobs and JobSets, their pods and the PriorityClasses: one LIST a kind where the rights allow it.
 
     Events are listed only where nothing else explains what is missing. Raises ClusterError.
     """
     with listing or Listing(cluster, source.owner) as begun:
-        (jobs, unseen), (pods, unseen_pods) = (_ours(cluster, source, kind, begun) for kind in ("Job", "Pod"))
+        jobs, forbidden_jobs = _ours(cluster, source, "Job", begun)
+        jobsets, no_jobset = _jobsets(cluster, source, begun)
+        pods, forbidden_pods = _ours(cluster, source, "Pod", begun)
         classes = tuple(begun.of("PriorityClass"))
     recorded = recorded_identities(source.documents.values())
+    jobs, forbidden = [*jobs, *jobsets], forbidden_pods | forbidden_jobs
     runs = live_runs(jobs, pods, refusals(cluster, jobs, pods), recorded=recorded)
-    forbidden = unseen_pods | unseen
     return Live(
         seen_at=rfc3339(datetime.now(UTC)),
         cluster_uid=cluster.uid(),
@@ -220,6 +250,8 @@ def read_live(cluster: Cluster, source: Source, listing: Listing | None = None) 
         preempted_pods=preempted_pods(cluster, source.documents.values(), pods, forbidden),
         priority_classes=classes,
         used_classes=_used_classes(cluster, source, runs, classes),
+        no_jobset=no_jobset,
+        unseen_jobsets=_unseen_jobsets(source, cluster.context, no_jobset) if no_jobset else {},
     )
 
 
@@ -288,6 +320,31 @@ def _ours(cluster: Cluster, source: Source, kind: str, listing: Listing) -> tupl
             if len(forbidden) == len(namespaces):
                 raise
     return found, forbidden
+
+
+def _jobsets(cluster: Cluster, source: Source, listing: Listing) -> tuple[list[Manifest], str | None]:
+    """Return our JobSets, and why they can't be seen, at least in one namespace.
+
+    It is no reason to hold other jobs: who has none of several nodes needs neither JobSet nor the rights to it.
+    """
+    if not listing.has_jobset:
+        if cluster.context == LOCAL:
+            return [], "this machine is one node; set num_nodes: 1, or take a cluster"
+        return [], f"{cluster.context} does not have it; install it (https://jobset.sigs.k8s.io), or set num_nodes: 1"
+    try:
+        found, forbidden = _ours(cluster, source, JOBSET, listing)
+    except Forbidden as error:
+        return [], str(error)
+    return found, next(iter(forbidden.values()), None)
+
+
+def _unseen_jobsets(source: Source, context: str, why: str) -> dict[str, str]:
+    """Say of each job that is on record as running on several nodes here why nothing is known of it now."""
+    return {
+        name: f"{name}-{document['run']['number']} is a JobSet, and what became of it can't be seen: {why}"
+        for name, document in source.documents.items()
+        if is_unfinished(document, context) and nodes_of(document) > 1
+    }
 
 
 def _used_classes(

@@ -24,7 +24,7 @@ from reconciler.engine.read import (
 from reconciler.engine.report import Report
 from reconciler.engine.status import Facts, publish_status
 from reconciler.errors import ClusterError
-from reconciler.model import Action, Problem, Result, Severity
+from reconciler.model import RUN_KINDS, Action, Problem, Result, Severity
 from reconciler.source.repository import Repository
 from reconciler.source.revision import SETTINGS, read_revision
 
@@ -83,7 +83,7 @@ def plan(repository: Repository, cluster: Cluster, options: Options) -> Report:
 def _failures(outcomes: tuple[Action, ...]) -> list[Problem]:
     """Return what the server would not create, as problems of the files that ask for it."""
     failed = [
-        action for action in outcomes if action.result is Result.FAILED and action.kind == "Job" and action.manifest
+        action for action in outcomes if action.result is Result.FAILED and action.kind in RUN_KINDS and action.manifest
     ]
     return [refused(action, action.reason) for action in failed]
 

@@ -20,7 +20,7 @@ from reconciler.engine.plan import Plan
 from reconciler.engine.read import Live, Source
 from reconciler.engine.record import CLUSTERS, read_documents
 from reconciler.errors import PublishError
-from reconciler.model import Action, Document, LiveRun, Problem, Result, Severity, Verb
+from reconciler.model import RUN_KINDS, Action, Document, LiveRun, Problem, Result, Severity, Verb
 from reconciler.source.publish import publish
 from reconciler.source.record import Record
 from reconciler.source.repository import Repository
@@ -165,7 +165,7 @@ def _documents(facts: Facts, previous: Mapping[str, Document]) -> dict[str, Docu
     for name in sorted(facts.plan.files.keys() | runs.keys() | previous.keys()):
         if name in facts.source.unreadable:
             continue
-        if name not in runs and name in previous and _is_unseen(facts, previous[name]):
+        if name not in runs and name in previous and _is_unseen(facts, name, previous[name]):
             documents[name] = previous[name]
             continue
         file = facts.plan.files.get(name)
@@ -185,9 +185,10 @@ def _documents(facts: Facts, previous: Mapping[str, Document]) -> dict[str, Docu
     return documents
 
 
-def _is_unseen(facts: Facts, document: Document) -> bool:
-    """Whether a run is where we may not look: it is neither gone nor lost."""
-    return document["namespace"] in facts.live.forbidden and is_unfinished(document, facts.context)
+def _is_unseen(facts: Facts, name: str, document: Document) -> bool:
+    """Whether a run is where we may not look, or of a kind that we can't: it is neither gone nor lost."""
+    forbidden = document["namespace"] in facts.live.forbidden and is_unfinished(document, facts.context)
+    return forbidden or name in facts.live.unseen_jobsets
 
 
 def _cancellations(facts: Facts) -> dict[str, Cancellation]:
@@ -196,7 +197,7 @@ def _cancellations(facts: Facts) -> dict[str, Cancellation]:
     return {
         action.live["metadata"]["uid"]: Cancellation(at, action.reason)
         for action in facts.outcomes
-        if action.live and action.deleted and action.kind == "Job" and action.verb is not Verb.PRUNE
+        if action.live and action.deleted and action.kind in RUN_KINDS and action.verb is not Verb.PRUNE
     }
 
 

@@ -19,6 +19,7 @@ from reconciler.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    WebhookFailed,
 )
 
 TEMPLATE = 'Invalid value: {"containers":[{"env":[{"name":"HF_TOKEN","value":"hunter2"}]}]}: field is immutable'
@@ -34,6 +35,13 @@ def said(code: int, reason: str = "", message: str = "", causes: Any = None) -> 
 @pytest.mark.parametrize(
     ("error", "kind", "text"),
     [
+        pytest.param(
+            said(500, "InternalError", 'failed calling webhook "mjobset.kb.io": connection refused'),
+            WebhookFailed,
+            '500 InternalError: failed calling webhook "mjobset.kb.io": connection refused (what serves that '
+            "webhook is not running; the next pass tries again)",
+            id="webhook",
+        ),
         pytest.param(
             said(422, "Invalid", 'Job.batch "a-1" is invalid: …', [REQUIRED]),
             Invalid,

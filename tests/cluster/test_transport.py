@@ -19,6 +19,7 @@ from reconciler.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    WebhookFailed,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ LIVE = {"kind": "Job", "metadata": {"name": "train-1", "namespace": "ml", "uid":
 FOUND = Answer(200, NAMESPACE)
 CREATED = Answer(201, LIVE)
 LOST = Answer(201, LIVE, cut=3)
+TIMEOUT = refusal(500, "InternalError", "etcdserver: request timed out")
 WEBHOOK = refusal(500, "InternalError", 'failed calling webhook "mjob.kb.io"')
 RBAC = 'User "ada" cannot get resource "namespaces"'
 
@@ -72,7 +74,7 @@ def test_reads_are_repeated(server: ScriptedServer, client: KubernetesCluster, f
         pytest.param(Answer(200, b"<html>"), ClusterUnreachable, 3, "the answer is not whole JSON", id="no JSON"),
         pytest.param(Answer(200, NAMESPACE, cut=4), ClusterUnreachable, 3, "the answer broke off", id="half an answer"),
         pytest.param(Answer(200, NAMESPACE, delay=0.5), ClusterUnreachable, 3, "Read timed out.", id="no answer"),
-        pytest.param(WEBHOOK, ClusterUnreachable, 3, "500 InternalError: failed calling webhook", id="500"),
+        pytest.param(TIMEOUT, ClusterUnreachable, 3, "500 InternalError: etcdserver: request timed out", id="500"),
         pytest.param(Answer(401, b"who?"), ClusterUnauthorized, 2, "still refused: log in again", id="401 for good"),
         pytest.param(refusal(403, "Forbidden", RBAC), Forbidden, 1, "docs/operating.md lists the", id="403"),
         pytest.param(refusal(418, "Teapot", "I'm short"), ClusterRefusal, 1, "418 Teapot: I'm short", id="unheard of"),
@@ -105,7 +107,7 @@ def test_reads_that_fail(
         pytest.param([refusal(409, "Conflict", "resourcequotas"), CREATED], 2, None, id="two creations at one quota"),
         pytest.param([LOST, refusal(409, "AlreadyExists")], 2, AlreadyExists, id="lost answer"),
         pytest.param([refusal(409, "AlreadyExists")], 1, AlreadyExists, id="exists"),
-        pytest.param([WEBHOOK], 3, ClusterUnreachable, id="webhook down"),
+        pytest.param([WEBHOOK], 3, WebhookFailed, id="webhook down"),
         pytest.param([refusal(422, "Invalid")], 1, Invalid, id="invalid"),
         pytest.param([refusal(400, "BadRequest")], 1, Invalid, id="unknown field"),
         pytest.param([refusal(413, "RequestEntityTooLarge")], 1, Invalid, id="too large"),

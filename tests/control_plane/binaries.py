@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 VERSION = "1.35.4"
 KWOK = "0.8.0"
+JOBSET = "0.12.0"
 HERE = Path(__file__).resolve().parent
 FOLDER_VARIABLE = "RECONCILER_CONTROL_PLANE_BINARIES"
 
@@ -22,11 +24,11 @@ def binaries_folder() -> Path:
 
 def built(folder: Path) -> bool:
     """Tell whether nothing is left to build."""
-    return all((folder / name).exists() for name in ("controlplane", "kwok"))
+    return all((folder / name).exists() for name in ("controlplane", "kwok", "jobset"))
 
 
 def build(folder: Path) -> None:
-    """Build what is missing: `controlplane` (Kubernetes, etcd and kubectl in one binary) and `kwok`."""
+    """Build what is missing: `controlplane` (Kubernetes, etcd and kubectl in one binary), `kwok` and `jobset`."""
     if built(folder):
         return
     go = shutil.which("go", path=os.pathsep.join((os.environ.get("PATH", ""), "/usr/local/go/bin")))
@@ -43,6 +45,30 @@ def build(folder: Path) -> None:
     if not (folder / "kwok").exists():
         print(f"Building KWOK {KWOK}: about 2 minutes the first time.", file=sys.stderr)
         subprocess.run([go, "install", f"sigs.k8s.io/kwok/cmd/kwok@v{KWOK}"], cwd=folder, check=True, env=environment)
+    if not (folder / "jobset").exists():
+        print(f"Building JobSet {JOBSET}: about 3 minutes the first time.", file=sys.stderr)
+        _build_jobset(go, folder, environment)
+
+
+def _build_jobset(go: str, folder: Path, environment: dict[str, str]) -> None:
+    """Build its controller, and take over the objects that it is installed by; the binary last: it stands for all.
+
+    It is built where its module lies, for `go install` would want the list of its versions, which not every proxy has.
+    """
+    module = f"sigs.k8s.io/jobset@v{JOBSET}"
+    download = [go, "mod", "download", "-json", module]
+    answer = subprocess.run(download, cwd=folder, check=True, env=environment, capture_output=True)
+    source = Path(json.loads(answer.stdout)["Dir"])
+    parts = {
+        "crd/bases/jobset.x-k8s.io_jobsets.yaml": "jobset-crd.yaml",
+        "webhook/manifests.yaml": "jobset-webhooks.yaml",
+    }
+    for path, name in parts.items():
+        (folder / name).write_bytes((source / "config" / "components" / path).read_bytes())
+    part = folder / f"jobset.{os.getpid()}"
+    command = [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", str(part), "."]
+    subprocess.run(command, cwd=source, check=True, env=environment)
+    part.rename(folder / "jobset")
 
 
 def _linker_flags() -> str:

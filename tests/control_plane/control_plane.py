@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """A real Kubernetes control plane on this machine's loopback: etcd, API server, controllers, scheduler.
 
-  control_plane.py build                     build the binaries (once; 6 minutes on 2 cores)
+  control_plane.py build                     build the binaries (once; 9 minutes on 2 cores)
   control_plane.py packages                  print the Debian packages that are missing, if any
-  control_plane.py up DIR [--kubelet] [--nodes N]      start it, wait until it is ready, print the kubeconfig's path
-  control_plane.py run DIR [--kubelet] [--nodes N]     the same, and `down` when standard input or the process ends
+  control_plane.py up DIR [--kubelet] [--nodes N] [--jobset]   start it, wait until it is ready, print the kubeconfig
+  control_plane.py run DIR [the same flags]  the same, and `down` when standard input or the process ends
   control_plane.py restart DIR COMPONENT     kill one component as a crash would, and start it again
   control_plane.py down DIR                  stop what was started in DIR; the folder stays, for its logs
 
 `--kubelet` adds a real node named `localhost`, see real_node.py; `--cpus N` gives it fewer CPUs than the machine has.
 `--nodes N` adds simulated nodes node-0, node-1, ...: KWOK plays their pods by stages.yaml. They are tainted, so that a
-pod runs there only if it tolerates `kwok.x-k8s.io/node`.
+pod runs there only if it tolerates `kwok.x-k8s.io/node`. `--jobset` installs JobSet, see jobset_controller.py.
 
 The kubeconfig has the contexts `test` (may do everything), `reader` (may read everything), `nobody` (may do nothing)
 and `expired` (its token is refused). DIR/audit.log has all writes but those of Events and Leases.
@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from binaries import HERE, binaries_folder, build
+from jobset_controller import JobSetController
 from processes import Processes
 from real_node import RealNode, missing_packages
 
@@ -40,6 +41,7 @@ CONTROLLERS = (
     "clusterrole-aggregation-controller",
     "deployment-controller",
     "disruption-controller",
+    "endpointslice-controller",
     "garbage-collector-controller",
     "job-controller",
     "namespace-controller",
@@ -131,7 +133,7 @@ class ControlPlane:
     def down(self) -> None:
         """Stop what runs, if anything does, and give the mounts of its containers back."""
         RealNode(self).remove()
-        for name in ("kwok", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"):
+        for name in ("jobset", "kwok", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"):
             self.processes.kill(name)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
@@ -339,6 +341,7 @@ def _arguments() -> argparse.Namespace:
         up.add_argument("--kubelet", action="store_true", help="add a real node, named localhost")
         up.add_argument("--cpus", type=int, metavar="N", help="how many CPUs of this machine the real node may use")
         up.add_argument("--nodes", type=int, default=0, metavar="N", help="add N simulated nodes")
+        up.add_argument("--jobset", action="store_true", help="install JobSet")
     verbs.add_parser("down").add_argument("folder", type=Path)
     restart = verbs.add_parser("restart")
     restart.add_argument("folder", type=Path)
@@ -352,6 +355,8 @@ def _up(control_plane: ControlPlane, arguments: argparse.Namespace) -> None:
         RealNode(control_plane).add(arguments.cpus)
     if arguments.nodes:
         control_plane.add_simulated_nodes(*(f"node-{i}" for i in range(arguments.nodes)))
+    if arguments.jobset:
+        JobSetController(control_plane).up()
     print(control_plane.kubeconfig, flush=True)
 
 

@@ -2,7 +2,8 @@
 
 The node is called `localhost`, because that is how the API server reaches its kubelet for logs. It has the image IMAGE
 (bash and busybox; imagePullPolicy Never or IfNotPresent), one `example.com/slot` for jobs that must not share it, and
-the machine's CPUs or as many of them as was asked for: a kubelet can reserve CPUs for others, but not invent any.
+the machine's CPUs or as many of them as was asked for: a kubelet can reserve CPUs for others, but not invent any. Its
+pods find each other by the names of headless Services, see cluster_dns.py.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ PACKAGES = {  # a program or file, and the Debian package that brings it
     "busybox": "busybox-static",
     "openssl": "openssl",
 }
+GATEWAY = "10.88.0.1"  # this machine, as its pods see it
+DNS = Path(__file__).with_name("cluster_dns.py")
 LOCK = Path("/run/lock/job-reconciler-real-node")
 CONTAINERD = """version = 2
 root = "{folder}/root"
@@ -85,6 +88,7 @@ class RealNode:
         with LOCK.open("w") as lock:
             self._take_turn(lock.fileno())
             self._start_containerd()
+        self.processes.start("cluster-dns", sys.executable, str(DNS), str(self.control_plane.kubeconfig), GATEWAY)
         self._start_kubelet(cpus)
         ready = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
         self.processes.wait(
@@ -97,6 +101,7 @@ class RealNode:
     def remove(self) -> None:
         """Stop the kubelet, all containers and containerd, and give back what they took of the machine."""
         self.processes.kill("kubelet")
+        self.processes.kill("cluster-dns")
         if self.processes.started("containerd"):
             self._remove_containers()
         self.processes.kill("containerd")
@@ -147,7 +152,7 @@ class RealNode:
         addresses = {
             "type": "host-local",
             "dataDir": str(self.folder / "ipam"),
-            "ranges": [[{"subnet": "10.88.0.0/24"}]],
+            "ranges": [[{"subnet": "10.88.0.0/24", "gateway": GATEWAY}]],
             "routes": [{"dst": "0.0.0.0/0"}],
         }
         plugin = {"type": "ptp", "ipMasq": False, "ipam": addresses}
@@ -173,6 +178,8 @@ class RealNode:
             "systemReserved": {"cpu": str(machine - cpus) if cpus else "0"},
             "containerRuntimeEndpoint": f"unix://{self.socket}",
             "resolvConf": "",
+            "clusterDNS": [GATEWAY],
+            "clusterDomain": "cluster.local",
             "podLogsDir": str(self.folder / "podlogs"),
             "volumePluginDir": str(self.folder / "volume-plugins"),
             "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},

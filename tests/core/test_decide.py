@@ -341,20 +341,6 @@ WAIT = {"on_change": OnChange.WAIT}
         pytest.param(
             {"context": "kind"}, (), (), [("create", "train-1", "jobs/train.yaml is new", False)], id="this context"
         ),
-        pytest.param(
-            {"num_nodes": 2},
-            ((3, "G", R),),
-            (),
-            [
-                (
-                    "hold",
-                    "train-4",
-                    "needs JobSet for its 2 nodes, which this release does not speak to; set num_nodes: 1",
-                    True,
-                )
-            ],
-            id="several nodes",
-        ),
         pytest.param(None, ((3, "H", R),), ((3, "H", R),), [("cancel", "train-3", GONE, False)], id="file gone, runs"),
         pytest.param(
             None,
@@ -550,3 +536,45 @@ def test_a_job_that_does_not_go_is_for_a_person(
     ]
 
     assert told == [(Verb.HOLD, False, False), (Verb.HOLD, True, True)]
+
+
+@pytest.mark.parametrize(
+    ("live", "no_jobset", "expected"),
+    [
+        pytest.param((), None, [("create", "JobSet", "train-1", "jobs/train.yaml is new", False)], id="new"),
+        pytest.param(
+            ((1, "G", R),),
+            None,
+            [("replace", "JobSet", "train-2", "a new version of jobs/train.yaml, in the place of train-1", False)],
+            id="in the place of a Job",
+        ),
+        pytest.param(
+            (),
+            "kind has none",
+            [("hold", "JobSet", "train-1", "needs JobSet for its 2 nodes: kind has none", True)],
+            id="no JobSet",
+        ),
+        pytest.param(
+            ((1, "G", R),),
+            "kind has none",
+            [("hold", "Job", "train-1", "goes on, its successor needs JobSet for its 2 nodes: kind has none", True)],
+            id="no JobSet for the successor",
+        ),
+        pytest.param(
+            ((1, "H", R),),
+            "kind has none",
+            [("keep", "Job", "train-1", "is what its file asks for (RUNNING)", False)],
+            id="the one that runs stays",
+        ),
+    ],
+)
+def test_several_nodes(
+    decide: Callable[..., list[Action]],
+    live: tuple[tuple[Any, ...], ...],
+    no_jobset: str | None,
+    expected: list[tuple[Any, ...]],
+) -> None:
+    """A run on several nodes is a JobSet; where there are none nothing is started and nothing is ended for it."""
+    actions = decide({"num_nodes": 2}, live, no_jobset=no_jobset)
+
+    assert [(a.verb.value, a.kind, a.name, a.reason, a.needs_attention) for a in actions] == expected

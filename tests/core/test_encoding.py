@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.core.encoding import Outcome, check_echo, counts, job_form, outcome
-from reconciler.model import Counts, Manifest, State
+from reconciler.core.encoding import check_echo, counts, job_form, outcome
+from reconciler.model import Counts, Manifest, Outcome, State
 
 PAST = "2026-03-01T10:00:00Z"
 

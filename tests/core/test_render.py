@@ -13,7 +13,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.core.pod.supervisor import SUPERVISOR, literal
+from reconciler.core.encoding import pod_template
+from reconciler.core.pod.supervisor import SUPERVISOR, SUPERVISOR_OF_A_RANK, literal
 from reconciler.core.render import RunIdentity, explain_template, namespace_of, priority_class_of, render_job
 from reconciler.core.settings import parse_site
 from reconciler.core.task import parse_task_file
@@ -58,7 +59,7 @@ def rendered(task: Task | str, site: Site | None = None, run: RunIdentity = RUN)
 
 
 def spec_of(job: Manifest) -> Manifest:
-    spec: Manifest = job["spec"]["template"]["spec"]
+    spec: Manifest = pod_template(job)["spec"]
     return spec
 
 
@@ -99,7 +100,7 @@ def test_golden(case: str, golden: Callable[[str, str], None]) -> None:
     assert job is not None
     assert (problems, task.warnings) == ([], ())
     args = main_of(job)["args"]
-    assert args[0] == literal(SUPERVISOR)
+    assert args[0] == literal(SUPERVISOR if task.num_nodes == 1 else SUPERVISOR_OF_A_RANK)
     args[0] = "(the supervisor)"
     job["metadata"]["annotations"][RENDER_HASH] = "of all this"
     text = yaml.dump(job, Dumper=Dumper, sort_keys=False, width=110, allow_unicode=True)
@@ -412,14 +413,6 @@ def test_a_time_limit_is_kept_by_the_supervisor() -> None:
 
     assert main_of(job)["args"][-1] == "7200"
     assert "activeDeadlineSeconds" not in json.dumps(job)
-
-
-def test_several_nodes_need_jobset() -> None:
-    job, (problem,) = render_job(dataclasses.replace(PLAIN, num_nodes=2), Site(), RUN)
-
-    assert job is None
-    assert (problem.severity, problem.code, problem.field) == (Severity.ERROR, "needs-jobset", "num_nodes")
-    assert problem.message == "num_nodes is 2: several nodes need JobSet (https://jobset.sigs.k8s.io) in the cluster"
 
 
 def problems_of(task: Task, site: Site | None = None) -> list[Problem]:

@@ -8,7 +8,7 @@ import pytest
 from faulty_cluster import FaultyCluster, action, class_manifest, job_manifest
 
 from reconciler.engine.apply import Clock, apply, skip
-from reconciler.errors import ClusterUnreachable, Conflict, Forbidden, Invalid
+from reconciler.errors import ClusterUnreachable, Conflict, Forbidden, Invalid, WebhookFailed
 from reconciler.model import Manifest, Result, Verb
 
 
@@ -68,6 +68,27 @@ def test_a_server_that_is_away_is_asked_once(cluster: FaultyCluster) -> None:
 
     assert [(r.result, r.reason) for r in results] == [(Result.FAILED, "no answer")] * 3
     assert cluster.done("create") == ["create Job/a-1"]
+
+
+def test_what_a_webhook_keeps_from_being_written_is_asked_once(cluster: FaultyCluster) -> None:
+    """Only that kind waits, since the cluster answers; deleting goes without the webhook."""
+    live = cluster.create(job_manifest("old-1"))
+    cluster.calls.clear()
+
+    def without_webhook(manifest: Manifest, **_: Any) -> None:
+        if manifest["kind"] == "Job":
+            raise WebhookFailed("failed calling webhook")
+
+    cluster.before["create"] = cluster.before["dry-run"] = without_webhook
+    jobs = [action(Verb.CREATE, job_manifest(name)) for name in ("a-1", "b-1")]
+    results = apply(cluster, [*jobs, action(Verb.CANCEL, live=live), action(Verb.CREATE, class_manifest("low"))])
+
+    assert [r.result for r in results] == [Result.FAILED, Result.FAILED, Result.DONE, Result.DONE]
+    assert cluster.done("dry-run", "create", "delete") == [
+        "create PriorityClass/low",
+        "delete Job/old-1",
+        "dry-run Job/a-1",
+    ]
 
 
 @pytest.mark.parametrize(

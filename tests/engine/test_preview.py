@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from faulty_cluster import FaultyCluster, action, class_manifest, job_manifest
 
+from reconciler.core.jobset import jobset_form
 from reconciler.engine.preview import Preview, preview_jobs
 from reconciler.errors import Forbidden
 from reconciler.model import Action, Manifest, Verb, Verdict
@@ -44,6 +45,28 @@ def test_each_job_is_judged_after_those_before_it(cluster: FaultyCluster) -> Non
 
     assert verdicts(previews) == [("a", Verdict.FITS, ()), ("b", Verdict.WAITS, ()), ("c", Verdict.NEVER, ())]
     assert why_not == []
+
+
+@pytest.mark.parametrize(
+    ("ranks", "cpus", "verdict", "reason"),
+    [
+        pytest.param(2, 2, Verdict.FITS, "2 pods; the first fits now on local", id="all fit"),
+        pytest.param(3, 2, Verdict.WAITS, "rank 2: 0/1 nodes are available", id="not all at once"),
+        pytest.param(2, 5, Verdict.NEVER, "0/1 nodes can hold it, whoever leaves", id="none ever"),
+    ],
+)
+def test_all_nodes_of_a_job_are_placed(
+    cluster: FaultyCluster, ranks: int, cpus: int, verdict: Verdict, reason: str
+) -> None:
+    """The rank that fares worst has the word, since none can do without the others; the next job finds the rest."""
+    template = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": str(cpus)}}}]}}
+    options: Manifest = {"max_restarts_on_errors": 0, "recover_on_exit_codes": (), "main_container": "main"}
+    form = jobset_form(template, name="wide-1", nodes=ranks, **options)
+    wide = {"apiVersion": "x", "kind": "JobSet", "metadata": {"name": "wide-1", "namespace": "default"}, "spec": form}
+    (first, second), _ = preview_jobs(cluster, [action(Verb.CREATE, wide), planned("plain", cpus=4)])
+
+    assert (first.verdict, first.reason.startswith(reason)) == (verdict, True), first.reason
+    assert second.verdict is (Verdict.FITS if verdict is Verdict.NEVER else Verdict.WAITS)
 
 
 def test_a_class_that_the_same_plan_creates_counts(cluster: FaultyCluster, victim: str) -> None:

@@ -15,6 +15,7 @@ It runs the repository's commands on your machine: only use it with a repository
 - Secrets and ConfigMaps: none but those of runs; a pod that needs another waits with CreateContainerConfigError
 - probes, lifecycle hooks, OOMKilled, services, node failures, quotas, events, RBAC
 - namespaces are names only; every name exists
+- several nodes: there is no JobSet, so a job with `num_nodes` above 1 is held
 - Jobs other than Indexed ones with parallelism 1 and backoffLimitPerIndex: refused
 - a first process without a handler for TERM dies of it at once, which in a container it would not
 - a process that starts a session of its own (setsid) is not stopped with its pod

@@ -62,6 +62,10 @@ class LocalCluster:
             raise NotFound(f'{kind} "{name}" not found on the local cluster')
         return {"metadata": found["metadata"]} if metadata_only else found
 
+    def serves(self, kind: str) -> bool:
+        """Have no JobSet: there is one node."""
+        return kind in KINDS and kind != "JobSet"
+
     def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Create a Job, what it needs, or a PriorityClass; other kinds come into being by themselves."""
         kind, metadata = manifest["kind"], manifest["metadata"]

@@ -12,10 +12,11 @@ from fractions import Fraction
 
 from reconciler.core.pod import gpu_nodes
 from reconciler.core.pod.delivery import Delivery, secret_name
+from reconciler.core.pod.several_nodes import rank_variables
 from reconciler.core.pod.supervisor import container_command, literal
 from reconciler.core.quantity import format_quantity, parse_quantity
 from reconciler.core.yaml import FieldPath, field_name
-from reconciler.model import MAIN_CONTAINER, Manifest, Resources, Site, Task, Volume
+from reconciler.model import JOB_LABEL, MAIN_CONTAINER, Manifest, Resources, Site, Task, Volume
 
 NO_CONTEXT = ""
 """Stands for the cluster where none is known: nothing that depends on it can be judged."""
@@ -43,7 +44,7 @@ def rendered_pod(task: Task, site: Site, context: str, delivery: Delivery) -> Ma
 
     Variables and GPU models come after the merge, since they win; their empty lists let the merge check the types.
     """
-    command, args = container_command(delivery.setup, delivery.run, task.timeout_seconds)
+    command, args = container_command(delivery.setup, delivery.run, task.timeout_seconds, nodes=task.num_nodes)
     factor = site.set_pod_resource_limits if task.set_pod_resource_limits is None else task.set_pod_resource_limits
     volumes, mounts = _volumes(task.volumes)
     main = {
@@ -72,6 +73,8 @@ def rendered_pod(task: Task, site: Site, context: str, delivery: Delivery) -> Ma
         toleration = {"key": gpu_nodes.resource_name(gpus.names[0]), "operator": "Exists", "effect": "NoSchedule"}
         spec["tolerations"] = [toleration]
         spec["affinity"] = gpu_nodes.affinity_for([]) | gpu_nodes.fill_nodes_up()
+    if task.num_nodes > 1:
+        spec.setdefault("affinity", {})["podAntiAffinity"] = _apart(task.name)
     labels = task.resources.labels | (gpu_nodes.LABELS if gpus else {})
     return {"metadata": {"labels": labels, "annotations": {}}, "spec": spec}
 
@@ -93,10 +96,13 @@ def variables(task: Task, site: Site, run_name: str, task_id: str) -> list[Manif
         "SKYPILOT_SETUP_NUM_GPUS_PER_NODE": str(gpus),
     }
     entries: list[Manifest] = [{"name": name, "value": value} for name, value in own.items()]
-    entries += [
-        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-        for name in ("SKYPILOT_NODE_IPS", "SKYPILOT_SETUP_NODE_IPS")
-    ]
+    if task.num_nodes == 1:
+        entries += [
+            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+            for name in ("SKYPILOT_NODE_IPS", "SKYPILOT_SETUP_NODE_IPS")
+        ]
+    else:
+        entries += rank_variables(task.num_nodes)
     entries += [{"name": name, "value": literal(value)} for name, value in task.env.items()]
     secret = task.secret or site.secret
     for name, key in task.secrets.items():
@@ -136,6 +142,12 @@ def _volumes(mounted: Sequence[Volume]) -> tuple[list[Manifest], list[Manifest]]
         mount = {"name": f"volume-{sources.index(volume.source)}", "mountPath": volume.mount_path}
         mounts.append(mount | ({"subPath": volume.sub_path} if volume.sub_path else {}))
     return [{"name": f"volume-{number}"} | source for number, source in enumerate(sources)], mounts
+
+
+def _apart(job: str) -> Manifest:
+    """Ask for a machine for each node of a job, where there are enough, as SkyPilot does."""
+    others = {"labelSelector": {"matchLabels": {JOB_LABEL: job}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": others}]}
 
 
 def _resources(resources: Resources, limits_factor: float | None) -> Manifest:

@@ -19,17 +19,20 @@ else run's own (128 + n for signal n), with 217, 218, 219 and 255 passed on as 1
 /dev/termination-log) gets `{"phase": "setup"|"run", "exit_code": N}`, with the phase's own code; null while it runs,
 which is what remains after a SIGKILL. JOB_ATTEMPT is 0 in the first attempt and above 0 in every later one: the index
 and the failures within it. JOB_COMPLETION_INDEX is taken away, since JAX and others take it for a rank.
+`several_nodes` has what is different where a run has several: then 218 tells of a lost peer.
 
-The codes have their names, and their meaning for the Job, in `core.encoding`.
+The codes have their names, and their meaning for the Job, in `core.exit_codes`.
 """
 
 from __future__ import annotations
+
+from reconciler.core.pod.several_nodes import SEVERAL_NODES
 
 GRACE_VARIABLE = "JOB_GRACE_SECONDS"  # the pod's terminationGracePeriodSeconds
 FAILURES_VARIABLE = "JOB_INDEX_FAILURES"  # the pod's annotation FAILURES_ANNOTATION, which is not always there
 FAILURES_ANNOTATION = "batch.kubernetes.io/job-index-failure-count"
 
-SUPERVISOR = r"""
+_BEGIN = r"""
 # Names begin with __ because a variable that the job has too would be changed for it.
 __told= __late= __stopped= __group= __signalled= __trapped= __never= __deadline=
 __code=0
@@ -40,9 +43,8 @@ if ((BASH_VERSINFO[0] < 4)); then
 fi
 
 __log=${JOB_TERMINATION_LOG:-/dev/termination-log}
-export JOB_ATTEMPT=$((${JOB_COMPLETION_INDEX:-0} + ${JOB_INDEX_FAILURES:-0}))
 __grace=${JOB_GRACE_SECONDS:-0}
-unset JOB_TERMINATION_LOG JOB_COMPLETION_INDEX JOB_INDEX_FAILURES JOB_GRACE_SECONDS
+unset JOB_TERMINATION_LOG JOB_GRACE_SECONDS
 
 # One line, so that bash's messages number the lines of the script right.
 __prelude='[ -f ~/.bashrc ] && . ~/.bashrc; set -a; '
@@ -128,10 +130,21 @@ phase() {  # NAME SCRIPT
   record "$1" "$__code"
 }
 
+"""
+
+_ONE_NODE = r"""
+export JOB_ATTEMPT=$((${JOB_COMPLETION_INDEX:-0} + ${JOB_INDEX_FAILURES:-0}))
+unset JOB_COMPLETION_INDEX JOB_INDEX_FAILURES
+start() { :; }
+end() { exit "$1"; }  # CODE
+"""
+
+_MAIN = r"""
 trap 'stop TERM' TERM
 trap 'stop INT' INT
 trap 'stop HUP' HUP
 trap 'stop QUIT' QUIT
+start
 if [[ $3 ]]; then
   trap 'expire TERM' USR1
   trap 'expire KILL' USR2
@@ -145,25 +158,30 @@ fi
 if [[ $1 ]]; then
   phase setup "$1"
   [[ $__stopped ]] && exit 217
-  ((__code == 0)) || exit 219
+  ((__code == 0)) || end 219
 fi
 phase run "$2"
 [[ $__stopped ]] && exit 217
 case $__code in
-  217 | 218 | 219 | 255) exit 1 ;;
+  217 | 218 | 219 | 255) end 1 ;;
 esac
-exit "$__code"
+end "$__code"
 """
 
+SUPERVISOR = _BEGIN + _ONE_NODE + _MAIN
+SUPERVISOR_OF_A_RANK = _BEGIN + SEVERAL_NODES + _MAIN
 
-def container_command(setup: str | None, run: str, timeout_seconds: int | None = None) -> tuple[list[str], list[str]]:
-    """Return a container's `command` and `args` that run the scripts under the supervisor.
+
+def container_command(
+    setup: str | None, run: str, timeout_seconds: int | None = None, *, nodes: int = 1
+) -> tuple[list[str], list[str]]:
+    """Return a container's `command` and `args` that run the scripts under the supervisor, on one of so many nodes.
 
     The kubelet expands `$(NAME)` and halves `$$` in both; every `$` is doubled so that it restores what was written.
     Whoever starts the command by other means must halve them too.
     """
     limit = [] if timeout_seconds is None else [str(timeout_seconds)]
-    words = [SUPERVISOR, "job-supervisor", setup or "", run, *limit]
+    words = [SUPERVISOR if nodes == 1 else SUPERVISOR_OF_A_RANK, "job-supervisor", setup or "", run, *limit]
     return ["bash", "-c"], [literal(word) for word in words]
 
 

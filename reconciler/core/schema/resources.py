@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from reconciler.core.encoding import PASSED_ON_AS_1
+from reconciler.core.exit_codes import PASSED_ON_AS_1
 from reconciler.core.schema.accelerators import read_accelerators
 from reconciler.core.schema.alternatives import Entries, choose
 from reconciler.core.schema.fields import Shape, listed, shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from reconciler.core.status.queue import run_id
-from reconciler.model import FAILED_STATES, Action, Document, Result, State, Verb
+from reconciler.model import FAILED_STATES, RUN_KINDS, Action, Document, Result, State, Verb
 
 _LONGEST_SUBJECT = 72
 _MOST_LINES = 100
@@ -79,8 +79,12 @@ def _urgency(document: Document | None) -> int:
 
 
 def _is_news(action: Action) -> bool:
-    return action.result is Result.DONE and action.verb in _DONE and (action.kind != "Job" or action.verb is Verb.PRUNE)
+    return (
+        action.result is Result.DONE
+        and action.verb in _DONE
+        and (action.kind not in RUN_KINDS or action.verb is Verb.PRUNE)
+    )
 
 
 def _subject(action: Action) -> str:
-    return action.name if action.kind == "Job" else f"{action.kind} {action.name}"
+    return action.name if action.kind in RUN_KINDS else f"{action.kind} {action.name}"

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.core.encoding import PASSED_ON_AS_1, SETUP_FAILED, TOLD_TO_STOP
+from reconciler.core.exit_codes import PASSED_ON_AS_1, SETUP_FAILED, TOLD_TO_STOP
 from reconciler.core.pod.delivery import ARGUMENTS_LIMIT
 from reconciler.core.pod.supervisor import SUPERVISOR, container_command, literal
 
@@ -57,11 +57,12 @@ class Supervised:
         *,
         setup: str | None = None,
         timeout: int | None = None,
+        nodes: int = 1,
         prefix: tuple[str, ...] = (),
         **env: str,
     ) -> subprocess.Popen[str]:
         """Start what a kubelet would."""
-        command, args = container_command(setup, run, timeout)
+        command, args = container_command(setup, run, timeout, nodes=nodes)
         env = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "JOB_TERMINATION_LOG": str(self.log), **env}
         argv = [kubelet_expand(word, env) for word in (*command, *args)]
         process = subprocess.Popen(
@@ -168,7 +169,7 @@ def test_exit_codes(supervised: Supervised, setup: str | None, run: str, code: i
 
 
 def test_the_codes_are_those_of_the_jobs_policy() -> None:
-    assert f"{' | '.join(map(str, PASSED_ON_AS_1))}) exit 1" in SUPERVISOR
+    assert f"{' | '.join(map(str, PASSED_ON_AS_1))}) end 1" in SUPERVISOR
     assert f"exit {TOLD_TO_STOP}" in SUPERVISOR
     assert f"exit {SETUP_FAILED}" in SUPERVISOR
 
