@@ -54,10 +54,10 @@ class WorkTree:
         wanted = sorted(set(paths))
         if not wanted:
             return []
-        options = ("--cached", "--others", "--exclude-standard", "--deduplicate", "--full-name")
+        options = ("--cached", "--others", "--exclude-standard", "--full-name")
         where = [] if "" in wanted else wanted
         listing = self._repository.run("ls-files", "-z", *options, "--", *where).split(b"\0")
-        return [entry for path in sorted(filter(None, listing)) if (entry := self._entry(path.rstrip(b"/")))]
+        return [entry for path in sorted({*listing} - {b""}) if (entry := self._entry(path.rstrip(b"/")))]
 
     def read(self, entries: Iterable[TreeEntry]) -> dict[str, bytes]:
         """Return where links lead, by what stands for their hash."""

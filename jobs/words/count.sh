@@ -1,0 +1,2 @@
+# Count the words of a text.
+echo "$(wc -w <"$1" | tr -d ' ') words"
