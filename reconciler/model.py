@@ -29,6 +29,12 @@ JOBSET = "JobSet"
 RUN_KINDS = ("Job", JOBSET)
 """What a run is on the cluster: a Job, or on several nodes a JobSet."""
 
+DEFAULT_GRACE = 30
+"""Seconds between TERM and KILL where a pod names none: Kubernetes' own."""
+
+SCHEMA_VERSION = 1
+"""Of status documents and of JSON output: new keys may come, none goes."""
+
 
 class Severity(StrEnum):
     """Whether a problem stops its file."""
@@ -235,7 +241,6 @@ class PriorityClass:
     preemption_policy: str
     description: str
     manifest: Manifest
-    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)

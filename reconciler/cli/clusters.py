@@ -7,11 +7,10 @@ from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING
 
 from reconciler.cli.output import note
+from reconciler.cluster.interface import LOCAL
 
 if TYPE_CHECKING:
     from reconciler.cluster.interface import Cluster
-
-LOCAL = "local"
 
 
 def open_cluster(name: str | None, *, runs_jobs: bool = False) -> AbstractContextManager[Cluster]:

@@ -11,9 +11,7 @@ from typing import Any
 
 import click
 
-from reconciler.model import Action, Document, Problem, Result, Severity, State, Verb
-
-SCHEMA_VERSION = 1
+from reconciler.model import SCHEMA_VERSION, Action, Document, Problem, Result, Severity, State, Verb
 
 STATE_STYLES = {
     State.RUNNING: "green",

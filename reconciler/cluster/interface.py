@@ -22,6 +22,9 @@ class Kind:
     namespaced: bool
 
 
+LOCAL = "local"
+"""The context of this machine: no kubeconfig's."""
+
 KINDS = {
     "Job": Kind("batch/v1", "jobs", namespaced=True),
     "JobSet": Kind("jobset.x-k8s.io/v1alpha2", "jobsets", namespaced=True),

@@ -6,9 +6,8 @@ from reconciler.core.encoding import is_jobset, pod_template
 from reconciler.core.jobset import NAME_LABEL
 from reconciler.core.manifest import mapping
 from reconciler.core.status.times import seconds_between
-from reconciler.model import Manifest
+from reconciler.model import DEFAULT_GRACE, Manifest
 
-DEFAULT_GRACE = 30
 PATIENCE_BEYOND_GRACE = 300  # seconds: a node that is away is given up by Kubernetes itself in that time
 _BY_KUBERNETES = "foregroundDeletion"
 

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from reconciler.core.status.document_shape import DOCUMENT
-from reconciler.core.status.document_text import SCHEMA_VERSION
 from reconciler.core.status.run_history import durations, is_complete, merge_attempts
 from reconciler.model import (
+    SCHEMA_VERSION,
     TERMINAL_STATES,
     Document,
     LiveRun,

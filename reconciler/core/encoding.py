@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from reconciler.core import jobset
 from reconciler.core.exit_codes import PEER_LOST, RUNTIME_LOST, SETUP_FAILED, TOLD_TO_STOP
+from reconciler.core.indexes import index_ranges
 from reconciler.model import JOBSET, Counts, Manifest, Outcome, State
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def counts(job: Manifest) -> Counts:
     ended = outcome(job)
     reason = ended.reason if ended is not None and ended.state is State.FAILED else None
     action = _action_on_error(spec)
-    errors = _interval_size(status.get("failedIndexes") or "") if action == "FailIndex" else 0
+    errors = sum(map(len, index_ranges(status.get("failedIndexes")))) if action == "FailIndex" else 0
     # The pod that ended the Job was not recovered from, and it is among the failed indexes only where errors fail them.
     last = reason is not None and not (action == "FailIndex" and reason == _TOO_MANY)
     return Counts(
@@ -169,15 +170,6 @@ def _doubt(action: str | None, reason: str | None) -> str | None:
     if reason in (None, _TOO_MANY, "PodFailurePolicy"):
         return None
     return f"{reason} ended the Job, which counts the pod that it stops as failed"
-
-
-def _interval_size(text: str) -> int:
-    """Return how many indexes `0,2-4` names."""
-    size = 0
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        size += int(last or first) - int(first) + 1
-    return size
 
 
 def _integer(value: object) -> int:

@@ -20,12 +20,11 @@ from functools import lru_cache
 from math import ceil
 
 from reconciler.core.quantity import format_quantity, parse_quantity
-from reconciler.model import Manifest, Placement, Verdict
+from reconciler.model import DEFAULT_GRACE, Manifest, Placement, Verdict
 
 Amounts = dict[str, int]  # in the scheduler's units: thousandths of a CPU, whole numbers of all else
 
 _CORDON: Manifest = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-_DEFAULT_GRACE = 30
 _NOT_STARTED = "~"  # sorts after every time: the scheduler takes "now"
 
 
@@ -204,7 +203,7 @@ def _why_never(rooms: Sequence[Room], best: Mapping[str, Amounts], obstacles: Ma
 
 def _occupant(pod: Manifest, status: Manifest) -> Occupant:
     metadata, spec = pod["metadata"], pod["spec"]
-    grace = metadata.get("deletionGracePeriodSeconds", spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE))
+    grace = metadata.get("deletionGracePeriodSeconds", spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE))
     return Occupant(
         name=f"{metadata.get('namespace', 'default')}/{metadata['name']}",
         priority=spec.get("priority") or 0,

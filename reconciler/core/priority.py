@@ -140,7 +140,7 @@ def _read_class(reader: Reader, file: str, place: FieldPath, item: Any) -> Prior
         return None
     fields = reader.section(place, {key: found for key, found in item.items() if key != "value"}, CLASS)
     value = _value(reader, (*place, "value"), item.get("value"))
-    metadata, replace = _metadata(reader, (*place, "metadata"), fields.get("metadata", {}))
+    metadata = _metadata(reader, (*place, "metadata"), fields.get("metadata", {}))
     policy = fields.get("preemptionPolicy", _POLICIES[0])
     if policy not in _POLICIES:
         message = f"preemptionPolicy must be {' or '.join(_POLICIES)}, not {shown(policy)}"
@@ -162,7 +162,6 @@ def _read_class(reader: Reader, file: str, place: FieldPath, item: Any) -> Prior
         preemption_policy=policy,
         description=rest["description"],
         manifest={"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, **rest},
-        replace=replace,
     )
 
 
@@ -202,8 +201,8 @@ def _no_integer(place: FieldPath, text: str | None, value: Any) -> str:
     return f"{field_name(place)} must be a plain integer such as 1000, not {found}{hint}"
 
 
-def _metadata(reader: Reader, place: FieldPath, metadata: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return the metadata that is sent, and whether the class may be replaced; that wish is not sent."""
+def _metadata(reader: Reader, place: FieldPath, metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata that is sent; the wish that the class be replaced is not."""
     annotations = metadata.get("annotations")
     ours: dict[str, Any] = {}
     if isinstance(annotations, dict):
@@ -221,7 +220,8 @@ def _metadata(reader: Reader, place: FieldPath, metadata: dict[str, Any]) -> tup
         if isinstance(metadata.get(key), dict)
     }
     sent = {"name": name} | {key: mapping for key, mapping in texts.items() if mapping}
-    return sent, _may_replace(reader, (*place, "annotations"), ours)
+    _check_ours(reader, (*place, "annotations"), ours)
+    return sent
 
 
 def _check_name(reader: Reader, place: FieldPath, name: str) -> None:
@@ -233,7 +233,7 @@ def _check_name(reader: Reader, place: FieldPath, name: str) -> None:
         reader.error(place, "invalid-value", f"{message}, with a letter or digit at both ends")
 
 
-def _may_replace(reader: Reader, place: FieldPath, ours: dict[str, Any]) -> bool:
+def _check_ours(reader: Reader, place: FieldPath, ours: dict[str, Any]) -> None:
     for key in ours:
         if key != REPLACE:
             message = f"there is no annotation {shown(key)} for a PriorityClass{did_you_mean(key, [REPLACE])}"
@@ -244,4 +244,3 @@ def _may_replace(reader: Reader, place: FieldPath, ours: dict[str, Any]) -> bool
     if text == "true":
         message = "classes are not replaced yet: a changed value is held; rename the class, or delete it by hand"
         reader.warning((*place, REPLACE), "not-supported-yet", message)
-    return text == "true"

@@ -32,6 +32,7 @@ from reconciler.core.schema.fields import listed
 from reconciler.model import (
     ANNOTATION_PREFIX,
     COMMIT,
+    DEFAULT_GRACE,
     FILE,
     FILES_HASH,
     JOB_LABEL,
@@ -52,7 +53,6 @@ from reconciler.model import (
 ABOUT = ANNOTATION_PREFIX + "about"
 ORIGINAL_NAME = ANNOTATION_PREFIX + "original-name"
 PRIORITY_CLASS_ANNOTATION = "skypilot-priority-class"
-DEFAULT_GRACE = 30  # seconds, Kubernetes' own
 
 _NOT_HASHED = frozenset({RENDER_HASH, COMMIT, FILE, SITE_HASH})
 

@@ -26,7 +26,7 @@ from reconciler.errors import (
     NotFound,
     WebhookFailed,
 )
-from reconciler.model import OWNER_LABEL, TASK_HASH, Action, Manifest, Result, Verb
+from reconciler.model import DEFAULT_GRACE, OWNER_LABEL, TASK_HASH, Action, Manifest, Result, Verb
 
 WRITES = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE, Verb.CANCEL, Verb.PRUNE})
 JOB_ORDER = {Verb.CANCEL: 0, Verb.UPDATE: 1, Verb.REPLACE: 2, Verb.CREATE: 3}
@@ -233,7 +233,8 @@ class _Applier:
     def start_successors(self, retired: dict[int, Action]) -> dict[int, Action]:
         """Create each successor when its predecessor is gone; all together wait as long as the longest grace period."""
         graces = [
-            pod_template(_live(action))["spec"].get("terminationGracePeriodSeconds", 30) for action in retired.values()
+            pod_template(_live(action))["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+            for action in retired.values()
         ]
         end = self.clock.monotonic() + max(graces, default=0) + PATIENCE_BEYOND_GRACE
         started: dict[int, Action] = {}

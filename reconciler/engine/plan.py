@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reconciler.cluster.interface import Cluster
+from reconciler.cluster.interface import LOCAL, Cluster
 from reconciler.core import decide
 from reconciler.core.decide_priorities import decide_priority_classes
 from reconciler.core.document import is_unfinished, recorded_runs
@@ -19,7 +19,7 @@ from reconciler.core.status.document_text import load
 from reconciler.engine.declare import class_missing, locate
 from reconciler.engine.options import Options
 from reconciler.engine.read import Live, Source, resolve_files
-from reconciler.engine.record import CLUSTERS, LOCAL
+from reconciler.engine.record import CLUSTERS
 from reconciler.model import (
     FILES_HASH,
     JOB_LABEL,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
 
-from reconciler.cluster.interface import Cluster
+from reconciler.cluster.interface import LOCAL, Cluster
 from reconciler.core.document import is_unfinished, nodes_of
 from reconciler.core.identity import recorded_identities, strays
 from reconciler.core.names import KnownJob, keep_moved_names, resolve_names
@@ -23,7 +23,7 @@ from reconciler.engine.declare import JOBS, Declared, declare
 from reconciler.engine.events import preempted_pods, refusals
 from reconciler.engine.files import Files
 from reconciler.engine.options import Options
-from reconciler.engine.record import CLUSTERS, LOCAL, Setting, StatusPlace, read_documents, read_setting
+from reconciler.engine.record import CLUSTERS, Setting, StatusPlace, read_documents, read_setting
 from reconciler.errors import Forbidden, GuardError
 from reconciler.model import (
     FILE,

@@ -46,7 +46,7 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
         before = read_live(cluster, source, listing)
     plan = make_plan(source, before, cluster, options)
     if plan.refusal:
-        return _report(source, cluster, skip(plan.actions), plan.problems, refusal=plan.refusal)
+        return replace(_report(source, cluster, skip(plan.actions), plan.problems), refusal=plan.refusal)
     writes = any(action.verb in WRITES for action in plan.actions)
     if writes and (
         overtaken := _stopped(replace(source, superseded_by=newer_tip(repository, source)), cluster, options)
@@ -56,11 +56,8 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
     after, blind = _look_again(cluster, source, before) if writes else (before, [])
     live = with_last_states(after, before, source, (a.live for a in outcomes if a.deleted and a.live))
     status = publish_status(repository, Facts(source, plan, live, outcomes, cluster.context, datetime.now(UTC)))
-    return _report(
-        source,
-        cluster,
-        outcomes,
-        (*plan.problems, *_failures(outcomes), *blind),
+    return replace(
+        _report(source, cluster, outcomes, (*plan.problems, *_failures(outcomes), *blind)),
         recorded=source.documents,
         documents=status.documents,
         status_commit=status.commit,
@@ -77,7 +74,7 @@ def plan(repository: Repository, cluster: Cluster, options: Options) -> Report:
         return stopped
     made = make_plan(source, read_live(cluster, source), cluster, options)
     actions, refused = dry_run(cluster, made, source)
-    return _report(source, cluster, actions, (*made.problems, *refused), refusal=made.refusal)
+    return replace(_report(source, cluster, actions, (*made.problems, *refused)), refusal=made.refusal)
 
 
 def _failures(outcomes: tuple[Action, ...]) -> list[Problem]:
@@ -106,16 +103,15 @@ def _stopped(source: Source, cluster: Cluster, options: Options) -> Report | Non
             "nothing was applied; pull, or pass --allow-superseded"
         )
         problem = Problem(Severity.WARNING, "superseded", "", message)
-        return _report(source, cluster, (), (problem,), superseded=True, superseded_is_fine=options.in_ci)
+        report = _report(source, cluster, (), (problem,))
+        return replace(report, superseded=True, superseded_is_fine=options.in_ci)
     unread = tuple(p for p in source.revision.problems if p.path in SETTINGS and p.severity is Severity.ERROR)
     if unread or not source.declared.site_is_sound:
         return _report(source, cluster, (), (*unread, *source.declared.problems))
     return None
 
 
-def _report(
-    source: Source, cluster: Cluster, actions: tuple[Action, ...], problems: tuple[Problem, ...], **more: object
-) -> Report:
+def _report(source: Source, cluster: Cluster, actions: tuple[Action, ...], problems: tuple[Problem, ...]) -> Report:
     notes = []
     if source.revision.dirty:
         first, *others = source.revision.dirty
@@ -126,4 +122,4 @@ def _report(
     if not source.revision.has_jobs_folder:
         notes.append(f"commit {source.revision.commit[:10]} has no file under jobs/")
     unique = tuple(dict.fromkeys(problems))
-    return Report(source.revision.commit, cluster.context, actions, unique, notes=tuple(notes), **more)  # type: ignore[arg-type]
+    return Report(source.revision.commit, cluster.context, actions, unique, notes=tuple(notes))

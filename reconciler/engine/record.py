@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reconciler.cluster.interface import LOCAL
 from reconciler.core.document import recorded_runs
 from reconciler.core.schema.fields import did_you_mean, listed
 from reconciler.core.settings import parse_site
@@ -20,7 +21,6 @@ from reconciler.source.repository import Repository
 from reconciler.source.revision import SETTINGS, Revision, read_revision
 
 CLUSTERS = "cluster.yaml"
-LOCAL = "local"
 NO_STATUS = "none"
 
 

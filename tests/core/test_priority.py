@@ -58,7 +58,6 @@ description: |
         preemption_policy="Never",
         description="For emergencies.\n",
         manifest=manifest,
-        replace=True,
     )
 
     warning = Problem(
@@ -88,7 +87,6 @@ def test_defaults() -> None:
         "preemptionPolicy": "PreemptLowerPriority",
         "description": "",
     }
-    assert not declared.replace
 
 
 @pytest.mark.parametrize("value", ["0", "1", "-1", "1000000000", "-2147483648"])
@@ -265,7 +263,9 @@ def test_what_the_cluster_writes_is_ignored(name: str) -> None:
 
 def test_replace_without_quotes() -> None:
     """The annotation is read by its text, because it is never sent."""
-    assert parse(a_class("a\n  annotations: {job-reconciler/replace: true}")).classes[0].replace
+    found = parse(a_class("a\n  annotations: {job-reconciler/replace: true}")).problems
+
+    assert [problem.code for problem in found] == ["not-supported-yet"]
 
 
 def test_one_bad_class_leaves_the_others() -> None:

@@ -14,7 +14,7 @@ from reconciler.cluster.local.lifecycle import FAILURES, INDEX, TRACKING
 from reconciler.core.pod.delivery import FILES
 from reconciler.core.preview import place
 from reconciler.errors import Forbidden, Invalid
-from reconciler.model import Manifest
+from reconciler.model import DEFAULT_GRACE, Manifest
 
 _POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _CLASS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -163,7 +163,7 @@ def make_pod(job: Manifest, index: int, failures: int, classes: Sequence[Manifes
             **added,
         },
         "spec": {
-            "terminationGracePeriodSeconds": 30,
+            "terminationGracePeriodSeconds": DEFAULT_GRACE,
             **template["spec"],
             **_priority(template["spec"].get("priorityClassName"), classes),
             "containers": [container | {"env": [*(container.get("env") or ()), number]}],

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from reconciler.cluster.interface import KINDS, Change
+from reconciler.cluster.interface import KINDS, LOCAL, Change
 from reconciler.cluster.local.admission import admit, make_pod
 from reconciler.cluster.local.container import Container
-from reconciler.cluster.local.lifecycle import has_ended, stamp, step
+from reconciler.cluster.local.lifecycle import has_ended, step
 from reconciler.cluster.local.node import make_node, run, schedule, terminate
 from reconciler.cluster.local.store import Objects, transaction
+from reconciler.core.status.times import rfc3339
 from reconciler.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from reconciler.model import Manifest
 
@@ -31,7 +32,7 @@ def _utc_now() -> datetime:
 class LocalCluster:
     """The jobs of this machine. Implements `interface.Cluster`, whose docstrings hold here too."""
 
-    context = "local"
+    context = LOCAL
     default_namespace = "default"
 
     def __init__(self, folder: Path, capacity: Mapping[str, str], clock: Callable[[], datetime] = _utc_now) -> None:
@@ -99,7 +100,7 @@ class LocalCluster:
             for pod in _pods_of(found, objects.list("Pod")):
                 objects.put(_released(terminate(pod, self._clock())))
             if foreground and found["kind"] == "Job":
-                mark = {"deletionTimestamp": stamp(self._clock()), "finalizers": ["foregroundDeletion"]}
+                mark = {"deletionTimestamp": rfc3339(self._clock()), "finalizers": ["foregroundDeletion"]}
                 objects.put(found | {"metadata": found["metadata"] | mark})
             else:
                 _remove(objects, found)
@@ -178,7 +179,7 @@ class LocalCluster:
         return Container(self._folder / "pods" / pod["metadata"]["uid"])
 
     def _new(self) -> Manifest:
-        return {"uid": str(uuid4()), "creationTimestamp": stamp(self._clock())}
+        return {"uid": str(uuid4()), "creationTimestamp": rfc3339(self._clock())}
 
     def _find(self, objects: Objects, kind: str, name: str, namespace: str | None) -> Manifest | None:
         scope = (namespace or self.default_namespace) if kind in KINDS and KINDS[kind].namespaced else None

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 
+from reconciler.core.failure_policy import matching_rule
+from reconciler.core.indexes import index_ranges
+from reconciler.core.status.times import rfc3339
 from reconciler.model import Manifest
 
 TRACKING = "batch.kubernetes.io/job-tracking"
@@ -87,9 +90,9 @@ def step(job: Manifest, pods: Sequence[Manifest], now: datetime, *, may_create: 
         "failedIndexes": format_indexes(view.failed),
         "uncountedTerminatedPods": {},
     }
-    updated = _suspension(updated, stamp(now), suspended=suspended)
+    updated = _suspension(updated, rfc3339(now), suspended=suspended)
     if outcome:
-        updated = _conclusion(updated, outcome, stamp(now), over=not view.running)
+        updated = _conclusion(updated, outcome, rfc3339(now), over=not view.running)
     return Step(updated, create, stop, (view.ended - kept) | (stop if suspended else frozenset()))
 
 
@@ -117,19 +120,11 @@ def _failure(spec: Manifest, pod: Manifest) -> _Failure:
 
 def judge(policy: Manifest, pod: Manifest) -> tuple[str, str]:
     """Return the action of the first rule that matches a failed pod (`Count` if none does), and why in words."""
-    where = f"{pod['metadata']['namespace']}/{_name(pod)}"
-    for number, rule in enumerate(policy.get("rules") or ()):
-        ending = f"matching {rule['action']} rule at index {number}"
-        for pattern in rule.get("onPodConditions") or ():
-            if is_true(pod["status"], pattern["type"], pattern.get("status", "True")):
-                return rule["action"], f"Pod {where} has condition {pattern['type']} {ending}"
-        codes = rule.get("onExitCodes")
-        for name, ended in _terminated(pod):
-            code = ended["exitCode"]
-            listed = bool(codes) and code in codes["values"]
-            if codes and code and codes.get("containerName") in (None, name) and listed == (codes["operator"] == "In"):
-                return rule["action"], f"Container {name} for pod {where} failed with exit code {code} {ending}"
-    return "Count", ""
+    found = matching_rule(policy, pod)
+    if found is None:
+        return "Count", ""
+    number, action, why = found
+    return action, f"{why} matching {action} rule at index {number}"
 
 
 def _outcome(spec: Manifest, status: Manifest, view: _View) -> tuple[str, str, str] | None:
@@ -214,8 +209,7 @@ def has_ended(pod: Manifest) -> bool:
 
 def parse_indexes(text: str | None) -> frozenset[int]:
     """Read `"0,2-4"`."""
-    ranges = [part.split("-") for part in (text or "").split(",") if part]
-    return frozenset(index for bounds in ranges for index in range(int(bounds[0]), int(bounds[-1]) + 1))
+    return frozenset(chain.from_iterable(index_ranges(text)))
 
 
 def format_indexes(indexes: Iterable[int]) -> str:
@@ -227,11 +221,6 @@ def format_indexes(indexes: Iterable[int]) -> str:
         else:
             ranges.append((index, index))
     return ",".join(str(a) if a == b else f"{a}{',' if b == a + 1 else '-'}{b}" for a, b in ranges)
-
-
-def stamp(moment: datetime) -> str:
-    """Write a time as the API does."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _finished(pod: Manifest) -> datetime:

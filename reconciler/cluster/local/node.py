@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from reconciler.cluster.local.container import Container
-from reconciler.cluster.local.lifecycle import has_ended, is_true, stamp, with_condition
+from reconciler.cluster.local.lifecycle import has_ended, is_true, with_condition
 from reconciler.core.pod.delivery import FILES
 from reconciler.core.preview import place
+from reconciler.core.status.times import rfc3339
 from reconciler.model import Manifest, Placement, Verdict
 
 NODE = "local"
@@ -41,7 +42,7 @@ def terminate(pod: Manifest, now: datetime) -> Manifest:
     if "deletionTimestamp" in pod["metadata"]:
         return pod
     grace = pod["spec"]["terminationGracePeriodSeconds"]
-    end = {"deletionTimestamp": stamp(now + timedelta(seconds=grace)), "deletionGracePeriodSeconds": grace}
+    end = {"deletionTimestamp": rfc3339(now + timedelta(seconds=grace)), "deletionGracePeriodSeconds": grace}
     return pod | {"metadata": pod["metadata"] | end}
 
 
@@ -72,7 +73,7 @@ def _placed(pod: Manifest, placement: Placement, now: datetime) -> Manifest:
         waiting = pod | {"status": pod["status"] | nominated}
         return _with(waiting, now, "PodScheduled", "False", "Unschedulable", placement.reason)
     status = {key: value for key, value in pod["status"].items() if key != "nominatedNodeName"}
-    bound = pod | {"spec": pod["spec"] | {"nodeName": NODE}, "status": status | {"startTime": stamp(now)}}
+    bound = pod | {"spec": pod["spec"] | {"nodeName": NODE}, "status": status | {"startTime": rfc3339(now)}}
     return _with(bound, now, "PodScheduled", "True")
 
 
@@ -107,7 +108,7 @@ def run(pod: Manifest, container: Container, now: datetime, get: Lookup) -> Mani
     if "exitCode" not in record:
         return _report(pod, now, running={"startedAt": record["startedAt"]})
     code = record["exitCode"]
-    ended = {"reason": "Error" if code else "Completed", "message": container.last_words(), "finishedAt": stamp(now)}
+    ended = {"reason": "Error" if code else "Completed", "message": container.last_words(), "finishedAt": rfc3339(now)}
     return _report(pod, now, terminated=ended | {key: value for key, value in record.items() if key != "pid"})
 
 
@@ -206,7 +207,7 @@ def _bound(pod: Manifest) -> bool:
 
 def _with(pod: Manifest, now: datetime, kind: str, value: str, *why: str) -> Manifest:
     reason, message = why or ("", "")
-    return pod | {"status": with_condition(pod["status"], kind, (value, reason, message), stamp(now))}
+    return pod | {"status": with_condition(pod["status"], kind, (value, reason, message), rfc3339(now))}
 
 
 def _key(pod: Manifest) -> str:

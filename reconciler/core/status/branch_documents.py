@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from reconciler.core.class_patch import class_patch, is_owned
 from reconciler.core.document import problem_entry
-from reconciler.core.status.document_text import SCHEMA_VERSION
-from reconciler.model import Document, Manifest, PriorityClass, Problem, Severity
+from reconciler.model import SCHEMA_VERSION, Document, Manifest, PriorityClass, Problem, Severity
 
 
 def cluster_document(previous: Document | None, context: str, uid: str, owner: str) -> Document:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from reconciler.core.yaml import load_own
-from reconciler.model import Document
-
-SCHEMA_VERSION = 1
+from reconciler.model import SCHEMA_VERSION, Document
 
 
 def load(text: str) -> Document:
