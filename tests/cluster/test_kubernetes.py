@@ -203,3 +203,35 @@ def test_logs_that_break_off(server: ScriptedServer, client: KubernetesCluster) 
 
     with pytest.raises(ClusterUnreachable, match="could not read the log of Pod ml/p on kind to the end"):
         list(client.logs(POD, container="main", follow=True))
+
+
+def groups(*versions: str) -> Answer:
+    """Return the list of the APIs that a server has."""
+    listed = [{"versions": [{"groupVersion": version}]} for version in versions]
+    return Answer(200, {"kind": "APIGroupList", "groups": listed})
+
+
+def test_whether_a_server_has_a_kind_is_asked_until_it_does(server: ScriptedServer, client: KubernetesCluster) -> None:
+    """It may be installed while the loop runs; what was there once is taken to be there."""
+    server.says(groups("batch/v1"), groups("batch/v1", "jobset.x-k8s.io/v1alpha2"))
+
+    assert [client.serves("JobSet") for _ in range(3)] == [False, True, True]
+    assert server.lines == ["GET /apis?"] * 2
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([FAILURE], id="failure"),
+        pytest.param([Answer(200, b"{}")], id="an empty object"),
+        pytest.param([Answer(404, b"404 page not found")], id="no words of the API server"),
+    ],
+)
+def test_who_does_not_say_has_not_said_no(
+    server: ScriptedServer, client: KubernetesCluster, answers: list[Answer]
+) -> None:
+    """To take JobSet for absent during an outage would take its runs for lost."""
+    server.says(*answers)
+
+    with pytest.raises(ClusterUnreachable, match="could not read which APIs there are on kind"):
+        client.serves("JobSet")
