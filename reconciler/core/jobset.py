@@ -62,7 +62,7 @@ def jobset_form(  # noqa: PLR0913 - by name only
         "template": template,
     }
     return {
-        "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True, "subdomain": subdomain(name)},
+        "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True, "subdomain": name},
         "failurePolicy": {
             "maxRestarts": max_restarts_on_errors,
             "restartStrategy": "BlockingRecreate",  # no rank starts before the last one of the old ones has stopped
@@ -72,14 +72,9 @@ def jobset_form(  # noqa: PLR0913 - by name only
     }
 
 
-def subdomain(name: str) -> str:
-    """Return the name of the Service that gives the ranks their host names; it has to begin with a letter."""
-    return name if name[0].isalpha() else f"jobset--{name}"
-
-
 def host_name_pattern(name: str) -> str:
     """Return the host name of a JobSet's ranks, as a format for printf whose argument is the rank."""
-    return f"{name}-{CHILD}-0-%d.{subdomain(name)}"
+    return f"{name}-{CHILD}-0-%d.{name}"
 
 
 def child_spec(jobset: Manifest) -> Manifest:

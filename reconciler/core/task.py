@@ -110,7 +110,7 @@ def _task(reader: Reader, path: str, name: str | None, value: dict[str, Any]) ->
     config = read_task_config(reader, ("config",), fields.get("config", {}))
     volumes = read_volumes(reader, ("volumes",), fields.get("volumes", {}), env)
     setup, run = _scripts(reader, value)
-    num_nodes = _num_nodes(reader, fields)
+    num_nodes = _num_nodes(reader, fields, name)
     priority_class = _priority_class(reader, request, config.pod_config)
     if name is None or run is None or reader.failed:
         return None
@@ -170,11 +170,14 @@ def _script(reader: Reader, value: dict[str, Any], name: str) -> str | None:
     return script.replace("\r\n", "\n")
 
 
-def _num_nodes(reader: Reader, fields: dict[str, Any]) -> int:
+def _num_nodes(reader: Reader, fields: dict[str, Any], name: str | None) -> int:
     number: int = fields.get("num_nodes", 1)
     if not 1 <= number <= _MOST_NODES:
         message = f"num_nodes must be from 1 to {_MOST_NODES}, not {shown(number)}"
         reader.error(("num_nodes",), "invalid-value", message)
+    if number > 1 and name and not name[0].isalpha():
+        message = f"a job of several nodes is a JobSet, whose name begins with a letter: write another name than {name}"
+        reader.error(("num_nodes",), "invalid-name", message)
     return number
 
 
