@@ -42,11 +42,10 @@ def test_a_run_that_was_replaced(cluster: FaultyCluster) -> None:
 
 def test_a_run_whose_pods_are_gone(cluster: FaultyCluster) -> None:
     cluster.create(job_manifest("train-1", script="true"))
-    while not (pods := [p for p in cluster.list("Pod") if p["status"]["phase"] == "Succeeded"]):
+    while not cluster.list("Job")[0].get("status", {}).get("completionTime"):
         pass
-    while not cluster.list("Job")[0].get("status", {}).get("conditions"):
-        pass
-    cluster.cluster.delete(pods[0])
+    (pod,) = cluster.list("Pod")  # only now: until then its controller still had something to write
+    cluster.cluster.delete(pod)
     while cluster.list("Pod"):
         pass
 

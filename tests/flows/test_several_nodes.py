@@ -294,11 +294,16 @@ printf '%s: %s %s\\n' "$PHASE" "$SKYPILOT_SETUP_NODE_RANK" "${SKYPILOT_SETUP_NOD
 
 @pytest.mark.kubelet
 def test_ranks_know_each_other_before_setup(cluster_team: Team, jobset: JobSetController) -> None:
-    """Two real pods: both print the same addresses, in order of rank, in setup and in run; `logs --rank` tells them."""
+    """Two real pods: both print the same addresses, in order of rank, in setup and in run; `logs --rank` tells them.
+
+    Both have the files of the run.
+    """
     del jobset
     team = cluster_team
     setup, run = (f"PHASE={phase}\n{SHOW}" for phase in ("setup", "run"))
-    team.commit({"jobs/wide.yaml": team.task(f"{run}echo $JOB_ATTEMPT\nsleep 2", setup=setup, num_nodes=2)})
+    run += "echo $JOB_ATTEMPT\ncat data\nsleep 2"
+    task = team.task(run, setup=setup, num_nodes=2, workdir="train")
+    team.commit({"train/data": "data\n", "jobs/wide.yaml": task})
     team.reach("wide", "RUNNING")
     pods = sorted(team.pods_of("wide"), key=lambda pod: str(pod["metadata"]["name"]))
     addresses = " ".join(pod["status"]["podIP"] for pod in pods)
@@ -315,9 +320,11 @@ def test_ranks_know_each_other_before_setup(cluster_team: Team, jobset: JobSetCo
                 f"{phase}: {number} {addresses}",
             )
         ]
-        assert team.run("logs", "wide", "--rank", str(number)).stdout.splitlines() == [*lines, "0"]
+        assert team.run("logs", "wide", "--rank", str(number)).stdout.splitlines() == [*lines, "0", "data"]
     assert numbers(document) == ("SUCCEEDED", 0, 0, True)
     assert team.run("logs", "wide", "--rank", "2").code == 2
+    owners = [owner for item in team.live("ConfigMap") for owner in item["metadata"].get("ownerReferences", ())]
+    assert [(owner["kind"], owner["name"]) for owner in owners] == [("JobSet", "wide-1")]
 
 
 @pytest.mark.kubelet
