@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reconciler.core.compose import RENDERED
@@ -13,7 +13,8 @@ from reconciler.core.settings import SKY_FILE
 from reconciler.core.yaml import FieldPath, field_name, field_path
 from reconciler.model import MAIN_CONTAINER, Manifest, Site, Task
 
-_TEMPLATE: FieldPath = ("spec", "template")
+_OF_JOB: FieldPath = ("spec", "template")
+_OF_JOBSET: FieldPath = ("spec", "replicatedJobs", 0, "template", "spec", "template")
 _ENV_INDEX = 4  # spec.containers[n].env[m]
 
 RUN = "run"
@@ -49,13 +50,18 @@ def explain_field(
     None for what is not in its pod template, or in no layer.
     """
     path = field_path(field)
-    if path[: len(_TEMPLATE)] != _TEMPLATE:
+    above = next((above for above in (_OF_JOB, _OF_JOBSET) if path[: len(above)] == above), None)
+    if above is None:
         return None
-    path = path[len(_TEMPLATE) :]
     template = explain_template(task, site, run, files)
+    return replace(_around(task, template, path[len(above) :]), field=field)
+
+
+def _around(task: Task, template: Manifest, path: FieldPath) -> SetField:
+    """Explain what has no mark of its own by the marks inside it, or else around it."""
     origin = origin_of(template, path)
     layer, setting = (origin.layer, origin.setting or None) if origin else _made(task, template, path)
-    return SetField(field, None, layer, _file(task, layer) if setting else None, setting)
+    return SetField(field_name(path), None, layer, _file(task, layer) if setting else None, setting)
 
 
 def _file(task: Task, layer: str) -> str:
@@ -64,6 +70,8 @@ def _file(task: Task, layer: str) -> str:
 
 def _explained(task: Task, template: Manifest, path: FieldPath, leaf: Any) -> SetField:
     name = field_name(path)
+    if leaf in ({}, []):
+        return replace(_around(task, template, path), value=leaf)
     if not isinstance(leaf, Marked):
         layer, setting = _made(task, template, path)
         return SetField(name, leaf, layer, task.path if setting else None, setting)

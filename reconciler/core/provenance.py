@@ -82,14 +82,14 @@ def leaves(tree: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:
 
 
 def origin_of(tree: Any, path: FieldPath) -> Origin | None:
-    """Return where a field comes from; for one that is not there, where the nearest part around it does.
+    """Return where a field comes from; for one that is not there or empty, where the nearest part around it does.
 
     What is made of several layers belongs to the last one of them. None for what no layer has brought.
     """
     node, known = tree, 0
     for step in path:
         inside = step in node if isinstance(node, dict) else isinstance(node, list) and step in range(len(node))
-        if not inside:
+        if not inside or node[step] in ({}, []):
             break
         node, known = node[step], known + 1
     marked = [(below, leaf) for below, leaf in leaves(node) if isinstance(leaf, Marked)]

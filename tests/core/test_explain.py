@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,7 @@ config:
       spec:
         tolerations: [{key: slow}]
         containers: [{tty: true}]
+        volumes: [{name: scratch, emptyDir: {}}]
 """
 SITE = Site(
     pod_config={
@@ -76,6 +78,7 @@ POD = "config.kubernetes.pod_config."
             "kubernetes.pod_config.spec.containers[1].image",
         ),
         ("spec.initContainers[0].restartPolicy", "Always", "run", None, None),
+        ("spec.volumes[2].emptyDir", {}, "task", "jobs/a.yaml", POD + "spec.volumes[0].emptyDir"),
         ("spec.containers[0].image", "python:3.12", "rendered pod", "jobs/a.yaml", "resources.image_id"),
         ("spec.containers[0].resources.requests.cpu", "4", "rendered pod", "jobs/a.yaml", "resources.cpus"),
         ("spec.containers[0].volumeMounts[0].name", "dshm", "rendered pod", None, None),
@@ -131,6 +134,9 @@ def test_what_a_server_names_is_found_in_the_settings(field: str, expected: tupl
 
     assert found is not None
     assert (found.layer, found.setting) == expected
+    assert explain_field(file.task, SITE, RUN, f"spec.replicatedJobs[0].template.spec.template.{field}") == replace(
+        found, field=f"spec.replicatedJobs[0].template.spec.template.{field}"
+    )
     assert explain_field(file.task, SITE, RUN, "spec.parallelism") is None
 
 
