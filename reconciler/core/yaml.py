@@ -299,6 +299,7 @@ class _Builder:
         entries: dict[str, Entry] = {}
         merged: list[tuple[ScalarEvent, Any, Any]] = []
         path, next_event, node = self._path, self._next, self._node
+        place: Any
         while type(key_event := next_event()) is not MappingEndEvent:
             self._nodes += 1
             if type(key_event) is not ScalarEvent or key_event.anchor:
@@ -310,8 +311,13 @@ class _Builder:
             if key == "<<" and key_event.implicit[0]:
                 merged.append((key_event, *node(next_event())))
                 continue
+            event = next_event()
             path.append(key)
-            value, place = node(next_event())
+            if type(event) is ScalarEvent and event.tag is None and not event.anchor:  # most are, and calls cost
+                self._nodes += 1
+                value, place = typed(event.value) if event.implicit[0] else event.value, event
+            else:
+                value, place = node(event)
             if key in entries:
                 self._faults.append(self._duplicate(entries[key][0], key_event))
             else:

@@ -61,7 +61,7 @@ def read_controls(reader: Reader, path: FieldPath, annotations: dict[str, Any]) 
             reader.error(place, "unknown-field", message)
         elif value is not None and reader.has_shape(place, value, Shape.TEXT, Shape.NUMBER, Shape.BOOLEAN):
             texts[name] = reader.document.source(place) or ""
-    return _Controls(reader, path, texts).read()
+    return _Controls(reader, path, texts).read() if texts else Controls()
 
 
 class _Controls:

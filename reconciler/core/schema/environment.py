@@ -87,8 +87,8 @@ def filled_in(text: str, env: Mapping[str, str]) -> str:
 
 
 def _env(reader: Reader, place: FieldPath, value: Any) -> str:
-    text = reader.document.source(place) or ""
-    if _is_variable(reader, place, str(place[-1])) and value is not None:
+    text = value if isinstance(value, str) else reader.document.source(place) or ""
+    if _is_variable(reader, place, str(place[-1])) and value is not None and value is not text:
         reader.has_shape(place, value, Shape.TEXT, Shape.NUMBER, Shape.BOOLEAN)
     if "\0" in text:
         reader.error(place, "nul-byte", f"{field_name(place)} has a NUL in it, which no variable can hold")

@@ -109,9 +109,13 @@ class Reader:
     def section(self, path: FieldPath, mapping: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
         """Return the fields of a mapping that have an effect and the right shape; note what becomes of the others."""
         result = {}
-        for key, value in self.known(path, mapping, fields).items():
-            field = fields[key]
-            if field.fate is not Fate.TAKEN:
+        for key, value in mapping.items():
+            field = fields.get(key)
+            if field is None:
+                self._unknown((*path, key), fields)
+            elif value is None:
+                continue
+            elif field.fate is not Fate.TAKEN:
                 self._no_effect((*path, key), value, field)
             elif fits(value, field.shapes) or self.has_shape((*path, key), value, *field.shapes):
                 result[key] = value
@@ -126,13 +130,13 @@ class Reader:
 
     def known(self, path: FieldPath, mapping: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
         """Return the fields of a mapping that are known and not null; refuse the unknown ones."""
-        result = {}
-        for key, value in mapping.items():
+        for key in mapping:
             if key not in fields:
-                self.unknown((*path, key), [name for name, field in fields.items() if field.fate is not Fate.REFUSED])
-            elif value is not None:
-                result[key] = value
-        return result
+                self._unknown((*path, key), fields)
+        return {key: value for key, value in mapping.items() if key in fields and value is not None}
+
+    def _unknown(self, path: FieldPath, fields: Fields) -> None:
+        self.unknown(path, [name for name, field in fields.items() if field.fate is not Fate.REFUSED])
 
     def unknown(self, path: FieldPath, names: Iterable[str]) -> None:
         """Refuse a field that nobody knows, with the name that was probably meant."""

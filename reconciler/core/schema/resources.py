@@ -50,7 +50,7 @@ def read_resources(reader: Reader, path: FieldPath, mapping: dict[str, Any]) -> 
     """Read `resources`. Where a problem is noted, the default stands in: the caller asks `reader.failed`."""
     entries = choose(reader, path, mapping)
     restarts, exit_codes = _job_recovery(reader, entries)
-    context = _context(reader, path, entries)
+    context = _context(reader, entries)
     return Request(
         resources=_sizes(reader, entries, context, use_spot=mapping.get("use_spot") is True),
         context=context,
@@ -95,10 +95,13 @@ def _parsed(reader: Reader, entries: Entries, name: str, parse: Callable[[Any], 
         return None
 
 
-def _context(reader: Reader, path: FieldPath, entries: Entries) -> str | None:
-    place = next((entries[name].path for name in PLACE_FIELDS if name in entries), path)
+def _context(reader: Reader, entries: Entries) -> str | None:
+    named = {name: entries[name] for name in PLACE_FIELDS if name in entries}
+    if not named:
+        return None
+    place = next(iter(named.values())).path
     try:
-        infra = parse_infra({name: entries[name].value for name in PLACE_FIELDS if name in entries})
+        infra = parse_infra({name: entry.value for name, entry in named.items()})
     except ValueError as error:
         reader.error(place, "invalid-value", f"{field_name(place)}: {error}")
         return None

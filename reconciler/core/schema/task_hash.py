@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _BY_TEXT = ("cpus", "memory", "disk_size")
 _ALTERNATIVES = ("any_of", "ordered")
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, check_circular=False)
 
 
 def task_hash(document: MarkedDocument) -> str:
@@ -41,7 +41,8 @@ def digest(value: Any) -> str:
 def _task(document: MarkedDocument) -> dict[str, Any]:
     task = {key: value for key, value in document.value.items() if key != "name"}
     if task.get("envs"):
-        task["envs"] = {name: document.source(("envs", name)) for name in task["envs"]}
+        envs = task["envs"].items()
+        task["envs"] = {n: value if isinstance(value, str) else document.source(("envs", n)) for n, value in envs}
     if isinstance(task.get("secrets"), dict):
         task["secrets"] = dict.fromkeys(task["secrets"])
     if task.get("resources"):
