@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Self
 
@@ -23,7 +23,7 @@ from reconciler.engine.declare import JOBS, Declared, declare
 from reconciler.engine.events import preempted_pods, refusals
 from reconciler.engine.files import Files
 from reconciler.engine.options import Options
-from reconciler.engine.record import CLUSTERS, Setting, StatusPlace, read_documents, read_setting
+from reconciler.engine.record import CLUSTERS, StatusPlace, read_documents, read_setting
 from reconciler.errors import Forbidden, GuardError
 from reconciler.model import (
     FILE,
@@ -51,34 +51,30 @@ UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 class Git:
     """All that a pass reads from git, unparsed but for the settings.
 
-    `superseded_by` is the newer tip, if any; `unpushed` tells that the remote lacks this commit.
+    `status` is None when no status is kept. `superseded_by` is the newer tip, if any; `unpushed` tells that the remote
+    lacks this commit.
     """
 
-    setting: Setting
+    revision: Revision
+    owner: str
+    status: StatusPlace | None
     record: Record
     superseded_by: str | None
     unpushed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What git says: the desired state of one commit, and what is recorded about its jobs.
+class Source(Git):
+    """What that says: the desired state of one commit, and what is recorded about its jobs.
 
     `documents` are the job documents by name; the names in `unreadable` have one that can't be read, and nothing may be
-    decided about them. `files` finds those that tasks take from this commit. `status` is None when no status is kept.
-    `superseded_by` is the newer tip, if there is one.
+    decided about them. `files` finds those that tasks take from this commit.
     """
 
-    revision: Revision
     declared: Declared
-    owner: str
-    status: StatusPlace | None
-    record: Record
     documents: dict[str, Document]
     unreadable: dict[str, Problem]
-    superseded_by: str | None
     files: Files
-    unpushed: bool = False
 
     @property
     def site(self) -> Site:
@@ -124,7 +120,7 @@ def read_git(repository: Repository, revision: Revision, options: Options, conte
             f"{status.branch} is there and is no status branch, for it has no {CLUSTERS}: choose another name with "
             "--status-branch or status_branch, or restore that file"
         )
-    return Git(setting=setting, record=record, superseded_by=newer, unpushed=unpushed)
+    return Git(revision, setting.owner, status, record, superseded_by=newer, unpushed=unpushed)
 
 
 def newer_tip(repository: Repository, source: Source) -> str | None:
@@ -164,27 +160,16 @@ def _refuse_forgotten_record(repository: Repository, status: StatusPlace) -> Non
 def parse_source(repository: Repository, git: Git, options: Options) -> Source:
     """Turn the files of the commit and of the status branch into what they say."""
     documents, unreadable = read_documents(git.record)
-    revision = git.setting.revision
-    declared = declare(revision.files, options.limits)
-    tree = CommittedTree(repository, revision.commit)
-    return Source(
-        revision=revision,
-        declared=declared,
-        owner=git.setting.owner,
-        status=git.setting.status,
-        record=git.record,
-        documents=documents,
-        unreadable=unreadable,
-        superseded_by=git.superseded_by,
-        files=Files(
-            tree,
-            declared.tasks,
-            clone_url(repository, revision.remote),
-            declared.site,
-            (options.limits, declared.site.limits),
-        ),
-        unpushed=git.unpushed,
+    declared = declare(git.revision.files, options.limits)
+    files = Files(
+        CommittedTree(repository, git.revision.commit),
+        declared.tasks,
+        clone_url(repository, git.revision.remote),
+        declared.site,
+        (options.limits, declared.site.limits),
     )
+    said = {field.name: getattr(git, field.name) for field in fields(Git)}
+    return Source(**said, declared=declared, documents=documents, unreadable=unreadable, files=files)
 
 
 class Listing:

@@ -38,7 +38,7 @@ def reconcile(repository: Repository, cluster: Cluster, options: Options) -> Rep
     """
     revision = read_revision(repository, options.ref)  # before the cluster is asked for anything: it is opening
     git = read_git(repository, revision, options, cluster.context)
-    with Listing(cluster, git.setting.owner) as listing:  # the server answers while we parse
+    with Listing(cluster, git.owner) as listing:  # the server answers while we parse
         source = parse_source(repository, git, options)
         stopped = _stopped(source, cluster, options)
         if stopped:
