@@ -37,7 +37,6 @@ FILES, CLONE = "job-files", "job-clone"
 NOT_SHOWN = "(not shown)"
 TOKEN = "GIT_TOKEN"  # noqa: S105 - the name of a variable
 
-_HERE = f'"${{{FOLDER_VARIABLE}:-{FOLDER}}}/'
 _FAILED = '{ echo "job files: could not be put in their place" >&2; exit 1; }; '
 _CLONE = r"""set -u
 cd "$CLONE_INTO"
@@ -95,11 +94,11 @@ def deliver(task: Task, site: Site, files: RunFiles | None, run_name: str, env: 
         volumes.append({"name": FILES, "configMap": {"name": ways.config_map_name(run_name)}})
         mounts.append({"name": FILES, "mountPath": f"{FOLDER}/files", "readOnly": True})
     if ways.by_config_map:
-        place += f'"$BASH" {_HERE}files/place" {_HERE}files" || {_FAILED}'
+        place += f'"$BASH" {_here("files/place")} {_here("files")} || {_FAILED}'
     token = [entry for entry in env if entry["name"] in {TOKEN, "GIT_USERNAME"}]
     if isinstance(task.workdir, GitWorkdir):
         clones.append(_clone(task, site, "workdir", task.workdir, token))
-        place = f"{_copy(_HERE + 'clone/workdir/.' + chr(34), SKY_WORKDIR)}|| {_FAILED}{place}"
+        place = f"{_copy(_here('clone/workdir/.'), SKY_WORKDIR)}|| {_FAILED}{place}"
     if files and ways.by_clone:
         clones.append(_clone(task, site, "repository", GitWorkdir(files.url or "", files.chosen.commit), token))
         place += "".join(f"{_copy_mount(mount, files.chosen)}|| {_FAILED}" for mount in files.chosen.mounts)
@@ -107,11 +106,12 @@ def deliver(task: Task, site: Site, files: RunFiles | None, run_name: str, env: 
         volumes.append({"name": CLONE, "emptyDir": {}})
         mounts.append({"name": CLONE, "mountPath": f"{FOLDER}/clone", "readOnly": True})
     begin = _beginning(task)
-    setup, run = (f"{_HERE}files/{name}" for name in ("setup", "run"))
-    first = task.setup if not ways.long_scripts or not task.setup else f'. {setup}"'
+    setup, run = task.setup, task.run
+    if ways.long_scripts:
+        setup, run = setup and f". {_here('files/setup')}", f". {_here('files/run')}"
     return Delivery(
-        setup=f"{place}{begin}{first or ':'}" if place else first,
-        run=begin + (f'. {run}"' if ways.long_scripts else task.run),
+        setup=f"{place}{begin}{setup or ':'}" if place else setup,
+        run=begin + run,
         volumes=tuple(volumes),
         mounts=tuple(mounts),
         init_containers=tuple(clones),
@@ -208,7 +208,7 @@ def _beginning(task: Task) -> str:
     """Return what setup and run begin with, in their first line, so that bash's messages number the lines right."""
     below = [mount for mount in task.file_mounts if mount.destination.startswith(f"{SKY_WORKDIR}/")]
     if isinstance(task.workdir, GitWorkdir):
-        variables = f'. {_HERE}clone/workdir.env"; export GIT_URL={shlex.quote(task.workdir.url)}; '
+        variables = f". {_here('clone/workdir.env')}; export GIT_URL={shlex.quote(task.workdir.url)}; "
         ref = f"CLONE_REF={shlex.quote(task.workdir.ref or 'HEAD')}; "
         return f"{ref}{variables}unset CLONE_REF; cd {SKY_WORKDIR} || exit 1; "
     return f"cd {SKY_WORKDIR} || exit 1; " if task.workdir or below else ""
@@ -249,12 +249,17 @@ def _quoted(text: bytes) -> bytes:
     return b"'" + text.replace(b"'", rb"'\''") + b"'"
 
 
+def _here(path: str) -> str:
+    """Return a path below FOLDER as a word of bash."""
+    return f'"${{{FOLDER_VARIABLE}:-{FOLDER}}}/{path}"'
+
+
 def _copy(source: str, destination: str) -> str:
     return f"mkdir -p {destination} && cp -RP {source} {destination}/ "
 
 
 def _copy_mount(mount: FileMount, chosen: FileSet) -> str:
-    source = f'{_HERE}clone/repository"/{shlex.quote(mount.source)}' if mount.source else f'{_HERE}clone/repository"'
+    source = "/".join([_here("clone/repository"), *([shlex.quote(mount.source)] if mount.source else [])])
     place = _path(mount.destination.encode()).decode()
     if any(file.entry.path == mount.source.encode() for file in chosen.files):
         return f'mkdir -p "$(dirname {place})" && cp -RP {source} {place} '
