@@ -26,6 +26,7 @@ import pytest
 import real_node
 from control_plane import ControlPlane
 from hypothesis import settings
+from jobset_controller import JobSetController
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -266,6 +267,15 @@ def own_control_plane(control_plane: ControlPlane) -> ControlPlane:
     if EXTERNAL:
         pytest.skip("needs a control plane of its own, not RECONCILER_TEST_KUBECONFIG")
     return control_plane
+
+
+@pytest.fixture(scope="module")
+def installed_jobset(own_control_plane: ControlPlane) -> Iterator[JobSetController]:
+    """Install JobSet for the tests that need it; for all others the cluster has none."""
+    controller = JobSetController(own_control_plane)
+    controller.up()
+    yield controller
+    controller.down()
 
 
 @pytest.fixture

@@ -48,8 +48,10 @@ class JobSetController:
 
     def down(self) -> None:
         """Take JobSet away with all JobSets, as if it had never been there."""
-        self.control_plane.kubectl("delete", *(f"{kind}/{NAME}" for kind in WEBHOOKS), "--ignore-not-found")
-        self.control_plane.kubectl("delete", CRD, "--ignore-not-found", "--timeout=30s")
+        plane = self.control_plane
+        plane.kubectl("delete", *(f"{kind}/{NAME}" for kind in WEBHOOKS), "--ignore-not-found")
+        plane.kubectl("delete", CRD, "--ignore-not-found", "--timeout=30s")
+        plane.processes.wait(lambda: "jobset.x-k8s.io" not in plane.kubectl("get", "--raw", "/apis"), "its API to go")
         self.kill()
 
     def start(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 import real_node
 import yaml
 
-from reconciler.core.encoding import check_echo, counts, outcome
+from reconciler.core.encoding import check_echo, counts, is_jobset, outcome
 from reconciler.core.render import RunIdentity, render_job
 from reconciler.core.task import parse_task_file
 from reconciler.model import Counts, Manifest, Site, State, Task
@@ -75,8 +75,10 @@ def test_a_server_takes_it_and_keeps_its_form(control_plane: ControlPlane, task:
 
 
 @pytest.mark.parametrize("golden", GOLDENS, ids=lambda path: path.parent.name)
-def test_a_server_takes_the_goldens(control_plane: ControlPlane, golden: Path) -> None:
+def test_a_server_takes_the_goldens(control_plane: ControlPlane, request: pytest.FixtureRequest, golden: Path) -> None:
     manifest = yaml.safe_load(golden.read_text(encoding="utf-8"))
+    if is_jobset(manifest):
+        request.getfixturevalue("installed_jobset")
     manifest["metadata"]["namespace"] = "default"
 
     assert check_echo(dry_run(control_plane, manifest)) is None
