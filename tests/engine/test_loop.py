@@ -25,6 +25,13 @@ def run_until(number: int, passes: list[float], loop: Loop) -> None:
     loop.run()
 
 
+def await_first(passes: list[float]) -> None:
+    """Wait for the first pass, which looks anyway, and let it end."""
+    while not passes:
+        time.sleep(0.01)
+    time.sleep(0.05)
+
+
 def counted(passes: list[float], *, wrote: bool = False) -> Callable[[], bool]:
     """Make a pass that notes when it was made."""
 
@@ -50,10 +57,11 @@ def test_a_burst_of_events_is_one_pass() -> None:
     loop = Loop(counted(passes), Rhythm(interval=60, status_interval=0), complain=print)
 
     def burst() -> None:
+        await_first(passes)
         for _ in range(100):
             loop.look()
 
-    threading.Timer(0.1, burst).start()
+    threading.Thread(target=burst).start()
     run_until(2, passes, loop)
 
     assert len(passes) == 2
@@ -63,7 +71,12 @@ def test_an_event_during_the_rest_is_not_lost() -> None:
     """After a status commit there is a pause; what happened in it is seen right after."""
     passes: list[float] = []
     loop = Loop(counted(passes, wrote=True), Rhythm(interval=60, status_interval=0.3), complain=print)
-    threading.Timer(0.05, loop.look).start()
+
+    def event() -> None:
+        await_first(passes)
+        loop.look()
+
+    threading.Thread(target=event).start()
     run_until(2, passes, loop)
 
     assert len(passes) == 2
@@ -94,7 +107,7 @@ def test_it_follows_a_source_of_events_until_it_ends() -> None:
     passes: list[float] = []
 
     def events() -> Iterator[None]:
-        time.sleep(0.1)
+        await_first(passes)
         yield None
 
     loop = Loop(counted(passes), Rhythm(interval=60, status_interval=0), complain=print)
