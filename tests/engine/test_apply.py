@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -142,7 +143,7 @@ def test_a_successor_starts_when_the_predecessor_is_gone(cluster: FaultyCluster)
     """Two runs of one job never overlap."""
     old = cluster.create(job_manifest("train-1", script="trap 'sleep 0.3; exit' TERM; sleep 60 & wait"))
     while not any(p["status"].get("phase") == "Running" for p in cluster.list("Pod")):
-        pass
+        time.sleep(0.05)
 
     (done,) = apply(cluster, [action(Verb.REPLACE, job_manifest("train-2", task_hash="new"), live=old)])
 
@@ -154,7 +155,7 @@ def test_a_predecessor_that_will_not_end_is_held_and_known_to_be_deleted(cluster
     """The wait is bounded; the next pass goes on where this one stopped."""
     old = cluster.create(job_manifest("train-1", script="trap '' TERM; while true; do sleep 0.1; done"))
     while not any(p["status"].get("phase") == "Running" for p in cluster.list("Pod")):
-        pass
+        time.sleep(0.05)
     times = iter([0.0, 0.0, 1_000.0])
 
     (done,) = apply(
@@ -184,7 +185,7 @@ def test_an_object_that_is_another_one_by_now_is_left_alone(cluster: FaultyClust
     gone = cluster.create(job_manifest("train-1"))
     cluster.delete(gone)
     while any(job["metadata"]["name"] == "train-1" for job in cluster.list("Job")):
-        pass
+        time.sleep(0.05)
     cluster.create(job_manifest("train-1", owner="them"))
 
     (done,) = apply(cluster, [action(Verb.CANCEL, live=gone)])

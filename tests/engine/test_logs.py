@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from faulty_cluster import FaultyCluster, job_manifest
 
@@ -43,10 +45,10 @@ def test_a_run_that_was_replaced(cluster: FaultyCluster) -> None:
 def test_a_run_whose_pods_are_gone(cluster: FaultyCluster) -> None:
     cluster.create(job_manifest("train-1", script="true"))
     while not cluster.list("Job")[0].get("status", {}).get("completionTime"):
-        pass
+        time.sleep(0.05)
     (pod,) = cluster.list("Pod")  # only now: until then its controller still had something to write
     cluster.cluster.delete(pod)
     while cluster.list("Pod"):
-        pass
+        time.sleep(0.05)
 
     assert said(cluster, "train") == ["train-1 has ended (SUCCEEDED), and its output went with its pods"]

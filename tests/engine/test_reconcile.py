@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def clusters(tmp_path: Path) -> Iterator[tuple[LocalCluster, LocalCluster]]:
         for job in cluster.list("Job"):
             cluster.delete(job)
         while cluster.list("Pod"):
-            pass
+            time.sleep(0.05)
         cluster.close()
 
 
@@ -396,14 +397,14 @@ def test_events_are_asked_for_only_what_is_unexplained(
     eventful = Eventful(east._folder, {"cpu": "4"})
     with Repository(repo({"jobs/train.yaml": TRAIN})) as repository:
         while not (report := reconcile(repository, eventful, Options())).documents["train"]["attempts"]:
-            pass
+            time.sleep(0.05)
         (pod,) = eventful.list("Pod")
         reconcile(repository, eventful, Options())
         assert eventful.asked == 0
         eventful.preempted = (pod["metadata"]["name"],)
         eventful.delete(pod)
         while pod["metadata"]["name"] in {left["metadata"]["name"] for left in eventful.list("Pod")}:
-            pass
+            time.sleep(0.05)
         report = reconcile(repository, eventful, Options())
         asked = eventful.asked
         again = reconcile(repository, eventful, Options())
