@@ -1,5 +1,17 @@
-"""Run the command line as `python -m reconciler`."""
+"""Run the command line, as `reconcile` or as `python -m reconciler`."""
 
-from reconciler.cli import main
+from typing import NoReturn
 
-main()
+from reconciler.cli.process import begin
+
+
+def main() -> NoReturn:
+    """Prepare the process, and only then import what it runs: that takes a while in which signals come too."""
+    begin()
+    from reconciler.cli.main import main
+
+    main()
+
+
+if __name__ == "__main__":
+    main()

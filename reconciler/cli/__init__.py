@@ -1,5 +1,1 @@
 """Arguments, words and tables: the only part that speaks with people, and the only one that ends the process."""
-
-from reconciler.cli.process import main
-
-__all__ = ["main"]

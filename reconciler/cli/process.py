@@ -27,16 +27,13 @@ _WAKES = signal.SIGURG  # ignored unless somebody handles it
 _codes: dict[int, int] = dict.fromkeys(_SIGNALS, ExitCode.INTERRUPTED)
 
 
-def main() -> NoReturn:
-    """Run the command line; until all is imported a signal ends the process at once."""
+def begin() -> None:
+    """Prepare the process; until `interruptible` a signal ends it at once."""
     _open_missing_streams()
     _handle(leave)
     signal.signal(_WAKES, lambda *_: None)
     sys.unraisablehook = _end_unraisable
     threading.Thread(target=_watch, args=(_signal_pipe(),), daemon=True).start()
-    from reconciler.cli.main import main
-
-    main()
 
 
 def interruptible() -> None:

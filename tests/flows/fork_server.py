@@ -37,7 +37,7 @@ def serve() -> None:
 
 def become(request: dict[str, Any]) -> NoReturn:
     """Be the process that the request asks for."""
-    from reconciler.cli.process import main
+    from reconciler.__main__ import main
 
     os.chdir(request["folder"])
     os.environ.clear()
