@@ -7,8 +7,8 @@ elsewhere or on its way out is held. Manifests are attached later; deciding need
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from reconciler.core.deletion import going
 from reconciler.model import (
@@ -43,7 +43,7 @@ class Wanted:
 class Options:
     """What holds for every job of a pass: when it looked, the cluster it speaks to, the site's settings, the flags.
 
-    `no_jobset` says why a job of several nodes can't be started there, or None.
+    `no_jobset` maps the namespaces where no job of several nodes can be started to the reason.
     """
 
     context: str
@@ -51,7 +51,7 @@ class Options:
     site_hash: str = ""
     history_limit: int = 3
     recreate_lost: bool = False
-    no_jobset: str | None = None
+    no_jobset: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +193,8 @@ def _start_once(job: _Job, wanted: Wanted) -> list[Action]:
 def _start(job: _Job, wanted: Wanted, reason: str) -> list[Action]:
     """Create the next run, in the place of unfinished ones of other versions where there are any."""
     task, unfinished = wanted.task, job.unfinished
-    if task.num_nodes > 1 and job.options.no_jobset:
-        needs = f"needs JobSet for its {task.num_nodes} nodes: {job.options.no_jobset}"
+    if task.num_nodes > 1 and (why := job.options.no_jobset.get(wanted.namespace)):
+        needs = f"needs JobSet for its {task.num_nodes} nodes: {why}"
         held = [_hold(job, run, f"goes on, its successor {needs}") for run in unfinished]
         held = held or [_new(Verb.HOLD, job, wanted, needs)]
         return [replace(action, needs_attention=True) for action in held]

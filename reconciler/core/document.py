@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from reconciler.core.status.document_shape import DOCUMENT
 from reconciler.core.status.run_history import durations, is_complete, merge_attempts
 from reconciler.model import (
+    JOBSET,
     SCHEMA_VERSION,
     TERMINAL_STATES,
     Document,
@@ -82,6 +83,7 @@ def job_document(name: str, known: Known, previous: Document | None) -> Document
     else:
         return None
     file, run = known.file, section["run"]
+    same_run = before is not None and before["run"]["uid"] == run["uid"]
     commit = known.commit or (previous or {}).get("commit")
     document = {
         **section,
@@ -90,7 +92,7 @@ def job_document(name: str, known: Known, previous: Document | None) -> Document
         "file": file.path if file is not None else None,
         "commit": commit,
         "runs": _earlier_runs(previous, run, known),
-        "problems": _problems(known, newest, before if before is not None and before["run"] == run else None),
+        "problems": _problems(known, newest, before if same_run else None),
     }
     return {key: document[key] for key in KEYS}
 
@@ -113,10 +115,11 @@ def resources_text(task: Task) -> str:
     return f"{task.num_nodes}x[{asked}]{'[Spot]' if task.resources.use_spot else ''}"
 
 
-def nodes_of(document: Document) -> int:
-    """Return on how many nodes the run of a document is, as `resources_text` has written it."""
+def runs_as_jobset(document: Document) -> bool:
+    """Whether the newest run of a job is a JobSet. Documents of before `run.kind` tell by `resources_text`."""
+    kind = (document["run"] or {}).get("kind")
     number = (document["resources"] or "").partition("x")[0]
-    return int(number) if number.isdecimal() else 1
+    return bool(kind == JOBSET if kind else number.isdecimal() and int(number) > 1)
 
 
 def _elsewhere(known: Known, previous: Document | None) -> bool:
@@ -135,7 +138,7 @@ def _observed(run: LiveRun, before: Document | None, known: Known) -> Document:
     task = known.file.task if known.file is not None else None
     same_version = task is not None and task.task_hash == run.task_hash
     section |= {
-        "run": {"number": run.number, "task_hash": run.task_hash, "uid": run.uid},
+        "run": _identity(run),
         "priority": {"class": seen.priority_class, "value": old_value if value is None else value},
         "resources": resources_text(task) if task is not None and same_version else old.get("resources"),
         "context": known.context,
@@ -152,6 +155,10 @@ def _observed(run: LiveRun, before: Document | None, known: Known) -> Document:
     section["started_at"] = min(filter(None, starts), default=None)
     section["attempts_complete"] = is_complete(section)
     return section | durations(section)
+
+
+def _identity(run: LiveRun) -> Document:
+    return {"number": run.number, "task_hash": run.task_hash, "uid": run.uid, "kind": run.manifest["kind"]}
 
 
 def _verdict(run: LiveRun, old: Document, known: Known) -> Document:
@@ -261,9 +268,7 @@ def _live_entry(run: LiveRun, old: Document | None, known: Known) -> Document:
     seen, cancellation = run.observation, known.cancelled.get(run.uid)
     cancelled = cancellation is not None and not run.finished
     return {
-        "number": run.number,
-        "task_hash": run.task_hash,
-        "uid": run.uid,
+        **_identity(run),
         "state": State.CANCELLED.value if cancelled else seen.state.value,
         "recoveries": max(seen.counts.recoveries, (old or {}).get("recoveries", 0)),
         "ended_at": cancellation.at if cancellation is not None and cancelled else seen.ended_at,

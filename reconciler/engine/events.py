@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from reconciler.cluster.interface import Cluster
-from reconciler.core.document import is_unfinished, nodes_of
+from reconciler.core.document import is_unfinished, runs_as_jobset
 from reconciler.core.encoding import is_jobset, nodes, outcome
 from reconciler.core.jobset import UID_LABEL
 from reconciler.errors import Forbidden
@@ -37,7 +37,8 @@ def preempted_pods(
     namespaces = {
         document["namespace"]
         for document in documents
-        if is_unfinished(document, cluster.context) and document["state"] != State.SUSPENDED and nodes_of(document) == 1
+        if is_unfinished(document, cluster.context) and document["state"] != State.SUSPENDED
+        if not runs_as_jobset(document)
         for attempt in document["attempts"]
         if attempt["reason"] is None and attempt["ended_at"] is None and attempt["pod"] not in there
     }

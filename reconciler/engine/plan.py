@@ -156,7 +156,7 @@ class _Jobs:
         here = wanted and wanted.task.context in (None, self.cluster.context)
         if unseen := self._unseen(wanted.namespace if wanted and here else None, document):
             return [_hold_unseen(name, document, unseen, self.live.forbidden[unseen])]
-        if not runs and document and name in self.unseen_jobsets:
+        if document and name in self.unseen_jobsets:
             return [_hold_unseen_jobset(name, document, self.unseen_jobsets[name])]
         actions = decide.decide_job(
             name,

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Self
 
 from reconciler.cluster.interface import LOCAL, Cluster
-from reconciler.core.document import is_unfinished, nodes_of
+from reconciler.core.document import is_unfinished, runs_as_jobset
 from reconciler.core.identity import recorded_identities, strays
 from reconciler.core.names import KnownJob, keep_moved_names, resolve_names
 from reconciler.core.observe import live_runs
@@ -88,9 +88,9 @@ class Live:
 
     `strays` are Jobs and JobSets with our owner label that can't be told to be any run. `seen_at` is the time of this
     machine. `forbidden` maps the namespaces that could not be looked into to the API's words: what is there is not
-    known. `preempted_pods` are gone, and on record as attempts whose end nobody saw. `no_jobset` says why JobSets can't
-    be seen, or is None. Then `unseen_jobsets` says of the jobs on record as running on several nodes why nothing is
-    known of them: their JobSets are not gone because the API is.
+    known. `preempted_pods` are gone, and on record as attempts whose end nobody saw. `no_jobset` maps the namespaces
+    whose JobSets can't be seen to the reason. Of the jobs on record as running on several nodes there `unseen_jobsets`
+    says why nothing is known of them: their JobSets are not gone because the API is.
     """
 
     seen_at: str
@@ -102,7 +102,7 @@ class Live:
     preempted_pods: frozenset[str]
     priority_classes: tuple[Manifest, ...]
     used_classes: frozenset[str]
-    no_jobset: str | None = None
+    no_jobset: Mapping[str, str] = field(default_factory=dict)
     unseen_jobsets: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -236,7 +236,7 @@ def read_live(cluster: Cluster, source: Source, listing: Listing | None = None) 
         priority_classes=classes,
         used_classes=_used_classes(cluster, source, runs, classes),
         no_jobset=no_jobset,
-        unseen_jobsets=_unseen_jobsets(source, cluster.context, no_jobset) if no_jobset else {},
+        unseen_jobsets=_unseen_jobsets(source, cluster.context, runs, no_jobset),
     )
 
 
@@ -286,49 +286,67 @@ def job_namespaces(cluster: Cluster, declared: Declared, documents: Iterable[Doc
 
 
 def _ours(cluster: Cluster, source: Source, kind: str, listing: Listing) -> tuple[list[Manifest], dict[str, str]]:
+    """Return our objects as `_allowed` does. Raises Forbidden when they can be seen nowhere."""
+    found, forbidden = _allowed(cluster, source, kind, listing)
+    if forbidden and len(forbidden) == len(_namespaces(cluster, source)):
+        raise next(reversed(forbidden.values()))
+    return found, {namespace: str(error) for namespace, error in forbidden.items()}
+
+
+def _allowed(
+    cluster: Cluster, source: Source, kind: str, listing: Listing
+) -> tuple[list[Manifest], dict[str, Forbidden]]:
     """Return our objects everywhere, or where they can be when the rights don't reach over all namespaces.
 
-    Also the namespaces that are forbidden, each with the API's words. Raises Forbidden when all of them are.
+    Also the namespaces that are forbidden, each with the API's refusal.
     """
-    labels = f"{OWNER_LABEL}={source.owner}"
     try:
         return listing.of(kind), {}
     except Forbidden:
-        namespaces = job_namespaces(cluster, source.declared, source.documents.values())
-    found: list[Manifest] = []
-    forbidden: dict[str, str] = {}
-    for namespace in namespaces:
+        found: list[Manifest] = []
+        forbidden: dict[str, Forbidden] = {}
+    for namespace in _namespaces(cluster, source):
         try:
-            found += cluster.list(kind, namespace=namespace, labels=labels)
+            found += cluster.list(kind, namespace=namespace, labels=f"{OWNER_LABEL}={source.owner}")
         except Forbidden as error:
-            forbidden[namespace] = str(error)
-            if len(forbidden) == len(namespaces):
-                raise
+            forbidden[namespace] = error
     return found, forbidden
 
 
-def _jobsets(cluster: Cluster, source: Source, listing: Listing) -> tuple[list[Manifest], str | None]:
-    """Return our JobSets, and why they can't be seen, at least in one namespace.
+def _namespaces(cluster: Cluster, source: Source) -> list[str]:
+    return job_namespaces(cluster, source.declared, source.documents.values())
+
+
+def _jobsets(cluster: Cluster, source: Source, listing: Listing) -> tuple[list[Manifest], dict[str, str]]:
+    """Return our JobSets, and the namespaces where they can't be seen, each with the reason.
 
     It is no reason to hold other jobs: who has none of several nodes needs neither JobSet nor the rights to it.
     """
     if not listing.has_jobset:
+        why = f"{cluster.context} does not have it; install it (https://jobset.sigs.k8s.io), or set num_nodes: 1"
         if cluster.context == LOCAL:
-            return [], "this machine is one node; set num_nodes: 1, or take a cluster"
-        return [], f"{cluster.context} does not have it; install it (https://jobset.sigs.k8s.io), or set num_nodes: 1"
-    try:
-        found, forbidden = _ours(cluster, source, JOBSET, listing)
-    except Forbidden as error:
-        return [], str(error)
-    return found, next(iter(forbidden.values()), None)
+            why = "this machine is one node; set num_nodes: 1, or take a cluster"
+        return [], dict.fromkeys(_namespaces(cluster, source), why)
+    found, forbidden = _allowed(cluster, source, JOBSET, listing)
+    return found, {namespace: str(error) for namespace, error in forbidden.items()}
 
 
-def _unseen_jobsets(source: Source, context: str, why: str) -> dict[str, str]:
-    """Say of each job that is on record as running on several nodes here why nothing is known of it now."""
+def _unseen_jobsets(
+    source: Source, context: str, runs: Iterable[LiveRun], no_jobset: Mapping[str, str]
+) -> dict[str, str]:
+    """Say of each job whose newest run is on record as a JobSet that goes on here why nothing is known of it now.
+
+    An earlier run that is still there tells nothing of it.
+    """
+    newest: dict[str, int] = {}
+    for run in runs:
+        newest[run.job] = max(run.number, newest.get(run.job, 0))
     return {
-        name: f"{name}-{document['run']['number']} is a JobSet, and what became of it can't be seen: {why}"
+        name: f"{name}-{run['number']} is a JobSet, and what became of it can't be seen: {why}"
         for name, document in source.documents.items()
-        if is_unfinished(document, context) and nodes_of(document) > 1
+        if is_unfinished(document, context) and runs_as_jobset(document)
+        if (run := document["run"])["number"] > newest.get(name, 0)
+        if (why := no_jobset.get(document["namespace"]))
     }
 
 

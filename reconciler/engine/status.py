@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -165,7 +165,7 @@ def _documents(facts: Facts, previous: Mapping[str, Document]) -> dict[str, Docu
     for name in sorted(facts.plan.files.keys() | runs.keys() | previous.keys()):
         if name in facts.source.unreadable:
             continue
-        if name not in runs and name in previous and _is_unseen(facts, name, previous[name]):
+        if name in previous and _is_unseen(facts, name, previous[name], runs.get(name, ())):
             documents[name] = previous[name]
             continue
         file = facts.plan.files.get(name)
@@ -185,10 +185,10 @@ def _documents(facts: Facts, previous: Mapping[str, Document]) -> dict[str, Docu
     return documents
 
 
-def _is_unseen(facts: Facts, name: str, document: Document) -> bool:
+def _is_unseen(facts: Facts, name: str, document: Document, runs: Collection[LiveRun]) -> bool:
     """Whether a run is where we may not look, or of a kind that we can't: it is neither gone nor lost."""
     forbidden = document["namespace"] in facts.live.forbidden and is_unfinished(document, facts.context)
-    return forbidden or name in facts.live.unseen_jobsets
+    return (forbidden and not runs) or name in facts.live.unseen_jobsets
 
 
 def _cancellations(facts: Facts) -> dict[str, Cancellation]:

@@ -538,31 +538,40 @@ def test_a_job_that_does_not_go_is_for_a_person(
     assert told == [(Verb.HOLD, False, False), (Verb.HOLD, True, True)]
 
 
+NO_JOBSET = {"team-a": "kind has none"}
+
+
 @pytest.mark.parametrize(
     ("live", "no_jobset", "expected"),
     [
-        pytest.param((), None, [("create", "JobSet", "train-1", "jobs/train.yaml is new", False)], id="new"),
+        pytest.param((), {}, [("create", "JobSet", "train-1", "jobs/train.yaml is new", False)], id="new"),
         pytest.param(
             ((1, "G", R),),
-            None,
+            {},
             [("replace", "JobSet", "train-2", "a new version of jobs/train.yaml, in the place of train-1", False)],
             id="in the place of a Job",
         ),
         pytest.param(
             (),
-            "kind has none",
+            NO_JOBSET,
             [("hold", "JobSet", "train-1", "needs JobSet for its 2 nodes: kind has none", True)],
             id="no JobSet",
         ),
         pytest.param(
+            (),
+            {"team-b": "kind has none"},
+            [("create", "JobSet", "train-1", "jobs/train.yaml is new", False)],
+            id="none in another namespace",
+        ),
+        pytest.param(
             ((1, "G", R),),
-            "kind has none",
+            NO_JOBSET,
             [("hold", "Job", "train-1", "goes on, its successor needs JobSet for its 2 nodes: kind has none", True)],
             id="no JobSet for the successor",
         ),
         pytest.param(
             ((1, "H", R),),
-            "kind has none",
+            NO_JOBSET,
             [("keep", "Job", "train-1", "is what its file asks for (RUNNING)", False)],
             id="the one that runs stays",
         ),
@@ -571,7 +580,7 @@ def test_a_job_that_does_not_go_is_for_a_person(
 def test_several_nodes(
     decide: Callable[..., list[Action]],
     live: tuple[tuple[Any, ...], ...],
-    no_jobset: str | None,
+    no_jobset: dict[str, str],
     expected: list[tuple[Any, ...]],
 ) -> None:
     """A run on several nodes is a JobSet; where there are none nothing is started and nothing is ended for it."""

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reconciler.core.document import KEYS, Cancellation, Known, job_document, recorded_runs, resources_text
+from reconciler.core.document import (
+    KEYS,
+    Cancellation,
+    Known,
+    job_document,
+    recorded_runs,
+    resources_text,
+    runs_as_jobset,
+)
 from reconciler.core.status.document_text import load
 from reconciler.core.yaml_output import dump
 from reconciler.model import (
@@ -258,7 +266,10 @@ def test_run_of_that_number_with_another_uid(write: Write, live_run: Live) -> No
     before = write(live_run(3, counts=Counts(5, 0)))
     after = write(live_run(3, uid="other"), previous=before)
 
-    assert pick(after, "recoveries", "run") == (0, {"number": 3, "task_hash": "H", "uid": "other"})
+    assert pick(after, "recoveries", "run") == (
+        0,
+        {"number": 3, "task_hash": "H", "uid": "other", "kind": "Job"},
+    )
     assert [(run["uid"], run["state"]) for run in after["runs"]] == [("uid-3", "LOST")]
 
 
@@ -268,6 +279,30 @@ def test_older_job_does_not_come_back(write: Write, live_run: Live) -> None:
     after = write(live_run(2, "G", State.SUCCEEDED), previous=before)
 
     assert pick(after, "state", "run") == ("LOST", before["run"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "resources", "expected"),
+    [
+        pytest.param("JobSet", None, True, id="first seen when its file had changed or gone"),
+        pytest.param("JobSet", "1x[CPU:4]", True, id="kind before text"),
+        pytest.param("Job", "2x[CPU:4]", False, id="no JobSet"),
+        pytest.param(None, "2x[CPU:4]", True, id="written before the kind was recorded"),
+        pytest.param(None, "1x[CPU:4]", False, id="of one node, before"),
+        pytest.param(None, None, False, id="nothing known"),
+    ],
+)
+def test_what_a_run_is_on_the_cluster(
+    write: Write, live_run: Live, kind: str | None, resources: str | None, *, expected: bool
+) -> None:
+    """The kind is taken from the object: what its file asks for may be another version, or gone."""
+    run = live_run(3)
+    run.manifest["kind"] = kind or "Job"
+    document = write(run, gone=True) | {"resources": resources}
+    if kind is None:
+        del document["run"]["kind"]
+
+    assert runs_as_jobset(document) is expected
 
 
 STEP = st.tuples(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.core.schema.fields import kind, shown
-from reconciler.model import Document, Severity, State
+from reconciler.model import RUN_KINDS, Document, Severity, State
 
 _NAMES = {str: "text", int: "an integer", bool: "true or false", type(None): "null"}
 
@@ -25,10 +25,17 @@ class _Entries:
     optional: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """A key that a later release has added: documents of before lack it."""
+
+    shape: Any
+
+
 _TEXT, _NUMBER, _BOOLEAN = (str,), (int,), (bool,)
 _STATE, _SEVERITY = frozenset(map(str, State)), frozenset(map(str, Severity))
 _SOME_TEXT, _SOME_NUMBER = (str, type(None)), (int, type(None))
-_RUN = {"number": _NUMBER, "task_hash": _TEXT, "uid": _TEXT}
+_RUN = {"number": _NUMBER, "task_hash": _TEXT, "uid": _TEXT, "kind": _Later(frozenset(RUN_KINDS))}
 _EARLIER_RUN = {**_RUN, "state": _STATE, "recoveries": _NUMBER, "ended_at": _SOME_TEXT}
 _ATTEMPT = {
     **dict.fromkeys(("started_at", "ended_at", "node", "reason"), _SOME_TEXT),
@@ -72,10 +79,13 @@ def check_document(document: Document, job: str) -> None:
 
 
 def _entries(value: Document, keys: Mapping[str, Any], place: str) -> Iterator[str]:
-    if missing := [key for key in keys if key not in value]:
+    shapes = {key: each.shape if isinstance(each, _Later) else each for key, each in keys.items()}
+    if missing := [key for key in keys if key not in value and shapes[key] is keys[key]]:
         yield f"lacks {', '.join(place + key for key in missing)}"
         return
-    for key, shape in keys.items():
+    for key, shape in shapes.items():
+        if key not in value:
+            continue
         found = value[key]
         if type(shape) is tuple:
             if type(found) not in shape:

@@ -21,7 +21,7 @@ from reconciler.core.status.queue import is_current, rows, summary
 from reconciler.core.status.readme import readme
 from reconciler.model import Document, LiveRun, TaskFile
 
-RUN = {"number": 3, "task_hash": "H", "uid": "uid-3"}
+RUN = {"number": 3, "task_hash": "H", "uid": "uid-3", "kind": "Job"}
 TIME = "2026-03-01T10:00:00Z"
 WRITTEN: Document = {
     **dict.fromkeys(DOCUMENT),
@@ -54,6 +54,7 @@ WRITTEN: Document = {
         pytest.param({"run": {"number": 3}}, "lacks run.task_hash, run.uid", id="run"),
         pytest.param({"run": {**RUN, "number": "3"}}, "has text as run.number, which is an integer", id="number"),
         pytest.param({"run": {**RUN, "number": True}}, "has true or false as run.number, which is", id="no number"),
+        pytest.param({"run": {**RUN, "kind": "Pod"}}, "has text as run.kind, which is one of Job, JobSet", id="kind"),
         pytest.param({"message": 3}, "has an integer as message, which is text or null", id="number for a text"),
         pytest.param({"attempts": [{"pod": "x"}]}, "lacks attempts[0].started_at, attempts[0].ended_at", id="attempt"),
         pytest.param(
@@ -74,6 +75,13 @@ def test_damaged_document(damage: Document, message: str) -> None:
 def test_keys_that_somebody_added_are_left_alone() -> None:
     """A later release may know more."""
     check_document(WRITTEN | {"more": 1, "run": {**RUN, "more": 1}}, "train")
+
+
+def test_keys_that_a_later_release_added_may_be_missing() -> None:
+    """Whoever takes the new release finds documents that the old one wrote."""
+    run = {key: value for key, value in RUN.items() if key != "kind"}
+    earlier = {key: value for key, value in WRITTEN["runs"][0].items() if key != "kind"}
+    check_document(WRITTEN | {"run": run, "runs": [earlier]}, "train")
 
 
 ANY = st.recursive(
