@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
 
@@ -168,8 +168,18 @@ def parse_source(repository: Repository, git: Git, options: Options) -> Source:
         declared.site,
         (options.limits, declared.site.limits),
     )
-    said = {field.name: getattr(git, field.name) for field in fields(Git)}
-    return Source(**said, declared=declared, documents=documents, unreadable=unreadable, files=files)
+    return Source(
+        revision=git.revision,
+        owner=git.owner,
+        status=git.status,
+        record=git.record,
+        superseded_by=git.superseded_by,
+        unpushed=git.unpushed,
+        declared=declared,
+        documents=documents,
+        unreadable=unreadable,
+        files=files,
+    )
 
 
 class Listing:
