@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Protocol
 
 from reconciler.core.limits import check_clone
 from reconciler.core.pod.delivery import RunFiles, is_cloned, is_packed, owned_objects
 from reconciler.core.repository_files import SYMLINK, FileSet, choose_files, mounts_of, needs_files
 from reconciler.model import FileMount, Limits, Manifest, Problem, Severity, Site, Task, TreeEntry
+
+_PATH = attrgetter("path")
+_MANY = 500  # paths: beyond, git is sooner done with all files, and a command line may not hold them
 
 
 class Tree(Protocol):
@@ -42,7 +47,6 @@ class Files:
     site: Site
     limits: Sequence[Limits]
     _chosen: dict[tuple[FileMount, ...], tuple[FileSet, list[tuple[str, str]]]] = field(default_factory=dict)
-    _below: dict[str, list[TreeEntry]] = field(default_factory=dict)
     _targets: dict[str, bytes] = field(default_factory=dict)
     _listing: list[TreeEntry] | None = None
 
@@ -71,13 +75,14 @@ class Files:
     def _list(self) -> None:
         if self._listing is None:
             sources = {mount.source for task in self.tasks for mount in mounts_of(task)}
-            self._listing = self.tree.leaves(sources)
+            self._listing = sorted(self.tree.leaves(sources if len(sources) <= _MANY else [""]), key=_PATH)
             links = [entry for entry in self._listing if entry.mode == SYMLINK]
             self._targets = self.tree.read(links) if links else {}
 
     def _at(self, path: str) -> list[TreeEntry]:
-        if path not in self._below:
-            place = path.encode()
-            inside = place + b"/" if place else b""
-            self._below[path] = [e for e in self._listing or () if e.path == place or e.path.startswith(inside)]
-        return self._below[path]
+        """Return what is at a path, or below it; each is found by bisection, as many tasks have their own."""
+        listing, place = self._listing or [], path.encode()
+        if not place:
+            return listing
+        file, first, end = (bisect_left(listing, key, key=_PATH) for key in (place, place + b"/", place + b"0"))
+        return [entry for entry in listing[file : file + 1] if entry.path == place] or listing[first:end]

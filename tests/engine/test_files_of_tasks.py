@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reconciler.core.task import parse_task_file
 from reconciler.engine.files import Files
@@ -53,6 +53,58 @@ def test_git_is_asked_once_for_all_tasks_and_only_if_one_needs_it() -> None:
     chosen = [files.of(task)[0] for task in needing]
     assert [len(each.chosen.files) for each in chosen if each] == [1, 2]
     assert tree.asked == [["data", "train", "train/a"]]
+
+
+class Counted(bytes):
+    """A path that counts how often it is looked at."""
+
+    __slots__ = ()
+    looks = 0
+    __hash__ = bytes.__hash__
+
+    def __lt__(self, other: bytes) -> bool:
+        """Compare, as sorting does."""
+        Counted.looks += 1
+        return super().__lt__(other)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare."""
+        Counted.looks += 1
+        return super().__eq__(other)
+
+    def startswith(self, *arguments: Any) -> bool:
+        """Compare the beginning."""
+        Counted.looks += 1
+        return super().startswith(*arguments)
+
+
+class Folders(Commit):
+    """A commit of many folders with a file each."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def leaves(self, paths: Iterable[str]) -> list[TreeEntry]:
+        """Return all of it."""
+        self.asked.append(sorted(paths))
+        return [TreeEntry("100644", "x", 1, Counted(b"src/%04d/a" % n)) for n in range(self.number)]
+
+
+def test_tasks_with_a_workdir_each_cost_the_same_each() -> None:
+    """Nobody scans all files for each task, nor gives git a command line that grows with them."""
+    number = 600
+    tree = Folders(number)
+    tasks = [task_of(f"workdir: src/{n:04}") for n in range(number)]
+    files = files_of(tree, *tasks)
+    Counted.looks = 0
+    chosen = [files.of(task)[0] for task in tasks]
+
+    assert [[f.entry.path for f in each.chosen.files] for each in chosen if each] == [
+        [b"src/%04d/a" % n] for n in range(number)
+    ]
+    assert tree.asked == [[""]]
+    assert Counted.looks < 60 * number
 
 
 def test_the_image_that_clones_must_be_allowed() -> None:
