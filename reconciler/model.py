@@ -22,6 +22,7 @@ RENDER_HASH = "job-reconciler/render-hash"
 SITE_HASH = "job-reconciler/site-hash"
 FILE = "job-reconciler/file"
 COMMIT = "job-reconciler/commit"
+WORKDIR, FILE_MOUNTS = "workdir", "file_mounts"
 FILES_HASH = "job-reconciler/files-hash"
 INCOMPLETE = "job-reconciler/incomplete"
 MAIN_CONTAINER = "main"
@@ -131,6 +132,11 @@ class FileMount:
     source: str
     destination: str
     field: str
+
+    @property
+    def setting(self) -> str:
+        """The field of a task file that it is of: `workdir` or `file_mounts`."""
+        return WORKDIR if self.field == WORKDIR else FILE_MOUNTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,29 +8,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from reconciler.core.repository_links import SYMLINK, Links, Targets, folders_above, printable
 from reconciler.core.schema.fields import shown
-from reconciler.model import FileMount, GitWorkdir, Task, TreeEntry
+from reconciler.model import FILE_MOUNTS, WORKDIR, FileMount, GitWorkdir, Task, TreeEntry
 
 FILES_CHANGED = "files-changed"
 """The code of the note that a run has other files than there are now."""
 
-REGULAR, EXECUTABLE, SYMLINK, SUBMODULE = "100644", "100755", "120000", "160000"
+REGULAR, EXECUTABLE, SUBMODULE = "100644", "100755", "160000"
 
-Targets = Mapping[str, bytes]
-"""Where symbolic links lead, by the hash of their blobs."""
+_SETTINGS = (WORKDIR, FILE_MOUNTS)
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedFile:
-    """A file of the repository and where it goes; `target` is where a symbolic link leads, None for other files."""
+    """A file of the repository, where it goes, and what asks for it.
+
+    `target` is where a symbolic link leads, None for other files.
+    """
 
     destination: bytes
     entry: TreeEntry
+    mount: FileMount
     target: bytes | None = None
 
 
@@ -44,9 +47,18 @@ class FileSet:
 
     @cached_property
     def digest(self) -> str:
-        """The same for the same contents at the same places, whatever the commit."""
-        content = [[f.destination.decode("latin-1"), f.entry.mode, f.entry.sha] for f in self.files]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        """The same for the same contents at the same places, whatever the commit: `workdir=HASH,file_mounts=HASH`."""
+        content: dict[str, list[list[str]]] = {}
+        for file in self.files:
+            place = [file.destination.decode("latin-1"), file.entry.mode, file.entry.sha]
+            content.setdefault(file.mount.setting, []).append(place)
+        hashes = {name: hashlib.sha256(json.dumps(content[name]).encode()).hexdigest() for name in content}
+        return ",".join(f"{name}={hashes[name]}" for name in _SETTINGS if name in hashes)
+
+    def changed_since(self, digest: str) -> list[str]:
+        """Name the settings whose files are others than those of a digest."""
+        differ = {part.partition("=")[0] for part in {*digest.split(",")} ^ {*self.digest.split(",")}}
+        return [name for name in _SETTINGS if name in differ]
 
     @cached_property
     def blobs(self) -> tuple[TreeEntry, ...]:
@@ -80,7 +92,8 @@ def choose_files(
         for entry in entries:
             file = _placed(mount, entry, targets)
             placed[file.destination] = file
-    return FileSet(commit, mounts, tuple(placed[name] for name in sorted(placed))), problems
+    chosen = FileSet(commit, mounts, tuple(placed[name] for name in sorted(placed)))
+    return chosen, [*problems, *_in_the_way(chosen)]
 
 
 def _is_task_file(path: bytes) -> bool:
@@ -90,7 +103,18 @@ def _is_task_file(path: bytes) -> bool:
 def _placed(mount: FileMount, entry: TreeEntry, targets: Targets) -> PlacedFile:
     inside = entry.path if not mount.source else entry.path[len(mount.source.encode()) + 1 :]
     destination = mount.destination.encode() + (b"/" + inside if inside else b"")
-    return PlacedFile(destination, entry, targets[entry.sha] if entry.mode == SYMLINK else None)
+    return PlacedFile(destination, entry, mount, targets[entry.sha] if entry.mode == SYMLINK else None)
+
+
+def _in_the_way(chosen: FileSet) -> list[tuple[str, str]]:
+    """Say which files would be where the files of another mount need a folder."""
+    inside = {folder: file.mount.field for file in chosen.files for folder in folders_above(file.destination)}
+    advice = "write another path for one of them"
+    return [
+        (file.mount.field, f"{printable(place)} would be a file, and a folder for {inside[place]}: {advice}")
+        for file in chosen.files
+        if (place := file.destination) in inside
+    ]
 
 
 def _wrong(mount: FileMount, entries: Sequence[TreeEntry], targets: Targets) -> list[str]:
@@ -98,34 +122,24 @@ def _wrong(mount: FileMount, entries: Sequence[TreeEntry], targets: Targets) -> 
     if not entries:
         advice = "write a path from the root of the repository on; task files under jobs/ are never copied"
         return [f"{shown(name)} is no file of this commit, and no folder with files: {advice}"]
-    if entries[0].path == mount.source.encode() and entries[0].mode in {SYMLINK, SUBMODULE}:
-        return [f"{name} is a {_KINDS[entries[0].mode]}: name a file or folder of this repository itself"]
+    if entries[0].path == mount.source.encode():
+        return _wrong_alone(mount, entries[0].mode)
+    links = Links(mount.source.encode(), entries, targets)
     messages = []
     for entry in entries:
-        where = f"{_printable(entry.path)} in {name}"
+        where = f"{printable(entry.path)} in {name}"
         if entry.mode == SUBMODULE:
             messages.append(f"{where} is a submodule, whose files are not part of this commit: commit them here")
-        elif entry.mode == SYMLINK and (why := _leaves(mount, entry.path, targets[entry.sha])):
-            messages.append(f"{where} is a link that {why}: commit what it leads to, or take it out")
+        elif entry.mode == SYMLINK and (why := links.lost(entry.path)):
+            messages.append(f"{where} is a link that {why}: put what it leads to in its place, or take it out")
     return messages
 
 
-_KINDS = {SYMLINK: "symbolic link", SUBMODULE: "submodule"}
-
-
-def _leaves(mount: FileMount, path: bytes, target: bytes) -> str | None:
-    """Tell why a link would lead nowhere in a pod."""
-    if target.startswith(b"/"):
-        return f"leads to {_printable(target)}, out of the repository"
-    end = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    if end == b".." or end.startswith(b"../"):
-        return "leads out of the repository"
-    folder = mount.source.encode()
-    if folder and end != folder and not end.startswith(folder + b"/"):
-        return f"leads to {_printable(end)}, which is not copied along"
-    return None
-
-
-def _printable(path: bytes) -> str:
-    text = path.decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def _wrong_alone(mount: FileMount, mode: str) -> list[str]:
+    """Say why what is named itself, and is no folder, can't be copied."""
+    if mode in {SYMLINK, SUBMODULE}:
+        kind = "symbolic link" if mode == SYMLINK else "submodule"
+        return [f"{mount.source} is a {kind}: name a file or folder of this repository itself"]
+    if mount.setting == WORKDIR:
+        return [f"{mount.source} is a file, and a workdir is a folder: name its folder, or use file_mounts"]
+    return []

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from reconciler.core.limits import check_clone
 from reconciler.core.pod.delivery import RunFiles, is_cloned, is_packed, owned_objects
-from reconciler.core.repository_files import SYMLINK, FileSet, choose_files, mounts_of, needs_files
+from reconciler.core.repository_files import FileSet, choose_files, mounts_of, needs_files
+from reconciler.core.repository_links import SYMLINK
 from reconciler.model import FileMount, Limits, Manifest, Problem, Severity, Site, Task, TreeEntry
 
 _PATH = attrgetter("path")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -176,11 +175,11 @@ class _Jobs:
         newest = max((r for r in runs if r.task_hash == task.task_hash), key=lambda run: run.number, default=None)
         made = (newest.manifest["metadata"].get("annotations") or {}).get(FILES_HASH) if newest else None
         files = self.source.files.of(task)[0] if made else None
-        if newest is None or files is None or files.chosen.digest == made:
+        names = files.chosen.changed_since(made) if files and made else []
+        if newest is None or not names:
             return
-        names = sorted({re.split(r"[.\[]", mount.field)[0] for mount in files.chosen.mounts}, reverse=True)
         advice = decide.rerun_advice(newest.number + 1, task.path)
-        message = f"{' or '.join(names)} changed since run {newest.number}: to run it with what there is now, {advice}"
+        message = f"{' and '.join(names)} changed since run {newest.number}: to run it with what there is now, {advice}"
         self.problems.append(Problem(Severity.WARNING, FILES_CHANGED, task.path, message, field=names[0]))
 
     def _unseen(self, wanted: str | None, document: Document | None) -> str | None:

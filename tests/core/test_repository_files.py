@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from reconciler.core.repository_files import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, FileSet, choose_files
+from reconciler.core.repository_files import EXECUTABLE, REGULAR, SUBMODULE, FileSet, choose_files
+from reconciler.core.repository_links import SYMLINK
 from reconciler.model import FileMount, TreeEntry
 
-LINKS = {"in": b"../train/a", "up": b"../../x", "abs": b"/etc/passwd", "out": b"../lib/c", "self": b".", "gone": b"b"}
+LINKS = {"up": b"../../x", "abs": b"/etc/passwd", "out": b"../lib/c", "gone": b"b", "back": b"../t/a", "in": b"../a"}
+LINKS |= {"task": b"jobs/x.yaml", "loop": b"l", "dot": b".", "none": b""}
 
 
 def entry(path: str, mode: str = REGULAR, sha: str = "") -> TreeEntry:
@@ -87,9 +89,19 @@ def test_the_digest_is_of_contents_at_their_places() -> None:
         pytest.param("link", TREE, "link is a symbolic link: name a file or folder", id="a link itself"),
         pytest.param("lib", TREE, "lib is a submodule: name a file or folder", id="a submodule itself"),
         pytest.param("", [entry("a"), entry("lib", SUBMODULE)], "lib in the repository is a submodule", id="submodule"),
-        pytest.param("t", [entry("t/l", SYMLINK, "up")], "t/l in t is a link that leads out of the rep", id="up"),
+        pytest.param("", [entry("l", SYMLINK, "up")], "l in the repository is a link that leads out of the r", id="up"),
         pytest.param("t", [entry("t/l", SYMLINK, "abs")], "leads to /etc/passwd, out of the repository", id="absolute"),
-        pytest.param("t", [entry("t/l", SYMLINK, "out")], "leads to lib/c, which is not copied along", id="beside"),
+        pytest.param("t", [entry("t/l", SYMLINK, "out")], "t/l in t is a link that leads out of t", id="beside"),
+        pytest.param("t", [entry("t/a"), entry("t/l", SYMLINK, "back")], "leads out of t", id="out and back"),
+        pytest.param("t", [entry("t/l", SYMLINK, "gone")], "leads to t/b, which is not copied along", id="dangling"),
+        pytest.param("t", [entry("t/l", SYMLINK, "loop")], "t/l in t is a link that leads to itself", id="loop"),
+        pytest.param("t", [entry("t/l", SYMLINK, "none")], "t/l in t is a link that leads to nothing", id="empty"),
+        pytest.param(
+            "",
+            [entry("jobs/x.py"), entry("jobs/x.yaml"), entry("l", SYMLINK, "task")],
+            "leads to jobs/x.yaml, which is not copied along",
+            id="to a task file",
+        ),
     ],
 )
 def test_what_would_be_missing_in_a_pod_is_refused(source: str, tree: Any, message: str) -> None:
@@ -99,11 +111,53 @@ def test_what_would_be_missing_in_a_pod_is_refused(source: str, tree: Any, messa
     assert message in problem
 
 
-@pytest.mark.parametrize("target", ["self", "gone", "in"])
-def test_a_link_inside_stays_a_link(target: str) -> None:
-    """Where it leads inside the folder need not be there: it was not there for git either."""
-    tree = [entry("train/a"), entry("train/l", SYMLINK, target)]
-    chosen, problems = choose(mounts(x="train"), tree)
+@pytest.mark.parametrize(("link", "target"), [("t/l", "dot"), ("t/deep/l", "in")])
+def test_a_link_inside_stays_a_link(link: str, target: str) -> None:
+    chosen, problems = choose(mounts(x="t"), [entry("t/a"), entry(link, SYMLINK, target)])
 
     assert problems == []
-    assert [(f.destination, f.target) for f in chosen.files] == [(b"~/x/a", None), (b"~/x/l", LINKS[target])]
+    assert {f.destination: f.target for f in chosen.files} == {
+        b"~/x/a": None,
+        b"~/x" + link.encode()[1:]: LINKS[target],
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "place"),
+    [
+        pytest.param(
+            {"x": "README", "x/y": "train/a"}, "x: ~/x would be a file, and a folder for x/y", id="file first"
+        ),
+        pytest.param({"x/y": "train/a", "x": "README"}, "x: ~/x would be a file, and a folder for x/y", id="file last"),
+        pytest.param({"x/y/z": "train", "x": "README"}, "x: ~/x would be a file, and a folder for x/y/z", id="further"),
+        pytest.param({"x": "train", "x/a": "train2"}, "x: ~/x/a would be a file, and a folder for x/a", id="in one"),
+        pytest.param(
+            {"x": "train", "x/deep": "README"}, "x/deep: ~/x/deep would be a file, and a folder", id="over it"
+        ),
+    ],
+)
+def test_nothing_is_a_file_and_a_folder(asked: dict[str, str], place: str) -> None:
+    """No bash could place that; it would be seen only in a pod."""
+    _, (problem,) = choose(mounts(**asked), TREE)
+
+    assert problem.startswith(place)
+    assert problem.endswith("write another path for one of them")
+
+
+def test_a_workdir_is_a_folder() -> None:
+    _, (problem,) = choose((FileMount("README", "~/sky_workdir", "workdir"),), TREE)
+
+    assert problem == "workdir: README is a file, and a workdir is a folder: name its folder, or use file_mounts"
+
+
+def test_the_digest_tells_which_setting_has_other_files() -> None:
+    def chosen(workdir: str, mount: str) -> FileSet:
+        own = FileMount(workdir, "~/sky_workdir", "workdir")
+        return choose((own, FileMount(mount, "~/x", "file_mounts.~/x")), TREE)[0]
+
+    now, before = chosen("train", "README"), {"mount": ("train", "train/a"), "workdir": ("train2", "README")}
+    changed = {name: now.changed_since(chosen(*then).digest) for name, then in before.items()}
+
+    assert changed == {"mount": ["file_mounts"], "workdir": ["workdir"]}
+    assert now.changed_since(chosen("train2", "train/a").digest) == ["workdir", "file_mounts"]
+    assert now.changed_since(now.digest) == []

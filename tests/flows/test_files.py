@@ -49,7 +49,7 @@ def test_a_job_has_the_files_of_the_commit_that_started_it(team: Team) -> None:
     assert team.log("train") == expected
     (problem,) = document["problems"]
     assert (problem["severity"], problem["code"], problem["field"]) == ("warning", "files-changed", "workdir")
-    assert problem["message"].startswith("workdir or file_mounts changed since run 1: to run it with what there is now")
+    assert problem["message"].startswith("workdir changed since run 1: to run it with what there is now")
     assert 'rerun: "2" in jobs/train.yaml' in problem["message"]
     assert f"train: {problem['message']}" in team.run("queue").stderr
     assert team.reconcile().json["status_commit"] is None
@@ -105,7 +105,7 @@ def test_validate_sees_what_a_commit_would_lack(local_team: Team) -> None:
     committed = team.run("validate", "--ref", "HEAD", "-o", "json").json
 
     assert problems.keys() == {"jobs/train.yaml", "jobs/out.yaml"}
-    assert "train/link in train is a link that leads out of the repository" in problems["jobs/train.yaml"][0]
+    assert "train/link in train is a link that leads out of train" in problems["jobs/train.yaml"][0]
     assert "'out' is no file of this commit" in problems["jobs/out.yaml"][0]
     assert committed["ok"] is True
 

@@ -20,7 +20,8 @@ from reconciler.core.pod.delivery import (
     shown_objects,
 )
 from reconciler.core.render import RunIdentity, render_job
-from reconciler.core.repository_files import EXECUTABLE, REGULAR, SYMLINK, FileSet, PlacedFile
+from reconciler.core.repository_files import EXECUTABLE, REGULAR, FileSet, PlacedFile
+from reconciler.core.repository_links import SYMLINK
 from reconciler.model import FileMount, GitWorkdir, Manifest, Site, Task, TreeEntry
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ URL = "https://example.com/a"
 def files_of(contents: dict[str, bytes], mode: str = REGULAR, url: str | None = URL) -> RunFiles:
     """Take these contents, by destination, to stand in a commit; a content's hash is its place."""
     placed = [
-        PlacedFile(name.encode(), TreeEntry(mode, name, len(data), b"train/" + name.encode()))
+        PlacedFile(name.encode(), TreeEntry(mode, name, len(data), b"train/" + name.encode()), WORKDIR)
         for name, data in sorted(contents.items())
     ]
     return RunFiles(FileSet("c" * 40, (WORKDIR,), tuple(placed)), url)
@@ -97,9 +98,9 @@ def test_files_come_to_their_places_as_they_were(task: Build, tmp_path: Path) ->
     odd = ["a", "sub/de ep/b", "it's", "-n", "$(x) `y` \\", "new\nline", "ünïcode", "..rc", "*"]
     contents = {f"~/sky_workdir/{name}": os.urandom(50) + name.encode() for name in odd}
     contents |= {"~/empty": b"", "~/no-end": b"\0no line end", f"{tmp_path}/abs/x": b"y\r\n"}
-    entries = [PlacedFile(n.encode(), TreeEntry(EXECUTABLE, n, len(d), b"x")) for n, d in contents.items()]
-    raw = PlacedFile(b"~/sky_workdir/\xff", TreeEntry(REGULAR, "~/empty", 0, b"x"))
-    link = PlacedFile(b"~/sky_workdir/sub/l'ink", TreeEntry(SYMLINK, "l", 1, b"x"), b"../it's")
+    entries = [PlacedFile(n.encode(), TreeEntry(EXECUTABLE, n, len(d), b"x"), WORKDIR) for n, d in contents.items()]
+    raw = PlacedFile(b"~/sky_workdir/\xff", TreeEntry(REGULAR, "~/empty", 0, b"x"), WORKDIR)
+    link = PlacedFile(b"~/sky_workdir/sub/l'ink", TreeEntry(SYMLINK, "l", 1, b"x"), WORKDIR, b"../it's")
     files = RunFiles(FileSet("c" * 40, (WORKDIR,), (*entries, raw, link)), URL)
     held = config_map_of(task(workdir=WORKDIR), files, contents)
     home, folder = tmp_path / "home", tmp_path / "volume"
@@ -141,7 +142,7 @@ def test_the_limit_is_the_api_servers(task: Build) -> None:
 
 def test_a_content_that_stands_twice_is_held_once(task: Build) -> None:
     entry = TreeEntry(REGULAR, "same", CONFIG_MAP_LIMIT // 2 + 1, b"x")
-    placed = tuple(PlacedFile(f"~/{n}".encode(), entry) for n in "ab")
+    placed = tuple(PlacedFile(f"~/{n}".encode(), entry, WORKDIR) for n in "ab")
     files = RunFiles(FileSet("c" * 40, (WORKDIR,), placed), None)
 
     assert config_map_of(task(), files, {"same": b"x"}).keys() == {"file-0", "place"}
@@ -248,7 +249,7 @@ def test_files_that_are_too_large_are_cloned_from_the_repository_itself(
         FileMount("train", "~/code", "y"),
     )
     big = TreeEntry(REGULAR, "big", CONFIG_MAP_LIMIT, b"train/a")
-    files = RunFiles(FileSet(commit, mounts, (PlacedFile(b"~/sky_workdir/train/a", big),)), URL)
+    files = RunFiles(FileSet(commit, mounts, (PlacedFile(b"~/sky_workdir/train/a", big, WORKDIR),)), URL)
     made = task(workdir=mounts[0], file_mounts=mounts[1:], run="true")
     into = tmp_path / "volumes" / "clone"
     into.parent.mkdir()
