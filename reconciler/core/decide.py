@@ -164,6 +164,13 @@ def is_incomplete(manifest: Manifest) -> bool:
     return INCOMPLETE in (manifest["metadata"].get("annotations") or {})
 
 
+def has_not_begun(manifest: Manifest) -> bool:
+    """Tell whether a run has never had a pod: it waits for what it needs, and not even Kueue has let it go."""
+    status = manifest.get("status") or {}
+    active = [each.get("active") for each in (status, *(status.get("replicatedJobsStatus") or ()))]
+    return is_incomplete(manifest) and bool(manifest["spec"].get("suspend")) and not any(active)
+
+
 def _start_once(job: _Job, wanted: Wanted) -> list[Action]:
     """Start the wanted version, unless a run of it stands on the cluster or on record."""
     path = wanted.task.path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reconciler.core.decide import has_not_begun
 from reconciler.model import RUN_KINDS, Action, Document, Verb
 
 _ALWAYS_FINE = 5
@@ -23,11 +24,18 @@ def check_guards(  # noqa: PLR0913 - one flag a guard
 ) -> str | None:
     """Return why these actions must not be carried out, or None.
 
-    `running` counts the unfinished runs on the cluster before the pass; the declared numbers count the files of the
-    commit that declare something, valid or not. `abandoned` are runs without a Job that no file asks for any more: the
-    pass would give them up on record. Nothing at all left of some is more often a wrong folder or branch than a wish.
+    `running` counts the unfinished runs on the cluster before the pass, but for those that never had a pod: to end
+    such a one is no loss. The declared numbers count the files of the commit that declare something, valid or not.
+    `abandoned` are runs without a Job that no file asks for any more: the pass would give them up on record. Nothing at
+    all left of some is more often a wrong folder or branch than a wish.
     """
-    ending = [action for action in actions if action.kind in RUN_KINDS and action.verb in (Verb.CANCEL, Verb.REPLACE)]
+    ending = [
+        action
+        for action in actions
+        if action.kind in RUN_KINDS
+        and action.verb in (Verb.CANCEL, Verb.REPLACE)
+        and not (action.live and has_not_begun(action.live))
+    ]
     if not allow_mass_change and len(ending) > _ALWAYS_FINE and 100 * len(ending) > _PERCENT * running:
         return (
             f"this pass would cancel or replace {len(ending)} of {running} unfinished jobs "

@@ -202,26 +202,29 @@ class _Jobs:
         """Attach the manifest to send, or hold what can't be rendered or would be refused."""
         if action.verb is Verb.HOLD and action.live and action.reason.startswith(OUTDATED):
             return self._judge_outdated(action, task)
-        if action.verb is Verb.UPDATE and action.live and decide.is_incomplete(action.live):
-            return self._complete_run(action, task)
-        if action.verb not in (Verb.CREATE, Verb.REPLACE):
+        completes = action.verb is Verb.UPDATE and action.live is not None and decide.is_incomplete(action.live)
+        if not completes and action.verb not in (Verb.CREATE, Verb.REPLACE):
             return action
         manifest, problems = self._render(action, task)
         self.problems += problems
         wrong = next((p.message for p in problems if p.severity is Severity.ERROR), None) or self._class_missing(task)
         if manifest is None or wrong:
-            return replace(action, verb=Verb.HOLD, reason=wrong or "can't be rendered", live=None, needs_attention=True)
+            held = replace(action, verb=Verb.HOLD, reason=wrong or "can't be rendered", needs_attention=True)
+            return replace(held, manifest=None, live=action.live if completes else None)
+        if completes and action.live:
+            return self._complete_run(action, action.live, task, manifest)
         return replace(action, manifest=manifest, owned=self.source.files.objects(task, manifest))
 
-    def _complete_run(self, action: Action, task: Task) -> Action:
-        """Give a run what it still needs; one made for other files than there are now has not begun, and goes."""
-        manifest, problems = self._render(action, task)
-        made = (action.live or {})["metadata"]["annotations"].get(FILES_HASH)
-        sound = manifest is not None and not any(p.severity is Severity.ERROR for p in problems)
-        if manifest and sound and manifest["metadata"]["annotations"].get(FILES_HASH) == made:
+    def _complete_run(self, action: Action, live: Manifest, task: Task, manifest: Manifest) -> Action:
+        """Give a run what it still needs; one made for other files than there are now goes, unless it has begun."""
+        if manifest["metadata"]["annotations"].get(FILES_HASH) == live["metadata"]["annotations"].get(FILES_HASH):
             return replace(action, owned=self.source.files.objects(task, manifest))
-        reason = f"{action.name} was not yet complete, and its files have changed: the next pass makes it anew"
-        return replace(action, verb=Verb.CANCEL, reason=reason, manifest=None)
+        changed = f"{action.name} was not yet complete, and its files have changed"
+        if decide.has_not_begun(live):
+            return replace(action, verb=Verb.CANCEL, reason=f"{changed}: the next pass makes it anew", manifest=None)
+        number = int(live["metadata"]["labels"][RUN_LABEL])
+        advice = f"it was let go, and may lack them; to run it anew, {decide.rerun_advice(number + 1, task.path)}"
+        return replace(action, verb=Verb.HOLD, reason=f"{changed}: {advice}", manifest=None, needs_attention=True)
 
     def _render(self, action: Action, task: Task) -> tuple[Manifest | None, list[Problem]]:
         number = int(action.name.rpartition("-")[2])
@@ -292,7 +295,7 @@ def _refusal(source: Source, live: Live, cluster: Cluster, plan: Plan, options: 
             return Problem(Severity.ERROR, "cluster-change", CLUSTERS, message)
     message = check_guards(
         plan.actions,
-        running=sum(not run.finished for run in live.runs),
+        running=sum(not run.finished and not decide.has_not_begun(run.manifest) for run in live.runs),
         declared_jobs=sum(bool(file.task or file.problems) for file in source.declared.task_files),
         declared_classes=sum(bool(file.classes or file.problems) for file in source.declared.priority_files),
         abandoned=_abandoned(source, live, cluster, plan.files),

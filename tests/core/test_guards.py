@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from reconciler.core.guards import check_cluster, check_guards
-from reconciler.model import Action, Verb
+from reconciler.model import INCOMPLETE, Action, Verb
 
 
 def actions(verb: Verb, number: int, kind: str = "Job") -> list[Action]:
     return [Action(verb, kind, "team-a", f"run-{index}", f"job-{index}", "") for index in range(number)]
+
+
+def incomplete(verb: Verb, number: int, *, suspend: bool = True, **status: Any) -> list[Action]:
+    """End runs whose files were never made."""
+    live = {"metadata": {"annotations": {INCOMPLETE: "true"}}, "spec": {"suspend": suspend}, "status": status}
+    return [replace(action, live=live) for action in actions(verb, number)]
 
 
 def check(planned: list[Action], *, running: int = 100, jobs: int = 1, classes: int = 1, **more: Any) -> str | None:
@@ -30,6 +37,12 @@ def check(planned: list[Action], *, running: int = 100, jobs: int = 1, classes: 
         pytest.param(actions(Verb.CANCEL, 15) + actions(Verb.REPLACE, 15), 100, False, id="both together, 30 %"),
         pytest.param(actions(Verb.PRUNE, 90), 100, False, id="pruning ends nothing"),
         pytest.param(actions(Verb.CREATE, 90) + actions(Verb.HOLD, 90), 100, False, id="neither does the rest"),
+        pytest.param(incomplete(Verb.CANCEL, 4) + incomplete(Verb.REPLACE, 4), 0, False, id="none that never began"),
+        pytest.param(incomplete(Verb.CANCEL, 6, suspend=False), 6, True, id="but those that Kueue let go"),
+        pytest.param(incomplete(Verb.CANCEL, 6, active=1), 6, True, id="those that have pods"),
+        pytest.param(
+            incomplete(Verb.CANCEL, 6, replicatedJobsStatus=[{"active": 1}]), 6, True, id="and JobSets that have some"
+        ),
         pytest.param(actions(Verb.REPLACE, 9, "PriorityClass"), 10, False, id="classes are not jobs"),
     ],
 )
