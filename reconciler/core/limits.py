@@ -14,7 +14,7 @@ from typing import Any
 
 from reconciler.core.manifest import objects
 from reconciler.core.quantity import parse_quantity
-from reconciler.core.schema.fields import listed
+from reconciler.core.schema.fields import listed, shown
 from reconciler.core.schema.pod_config import MAIN_ALIASES
 from reconciler.model import MAIN_CONTAINER, Limits, Manifest, Problem, Severity, Site, Task
 
@@ -80,7 +80,7 @@ def _outside(task: Task, what: str, found: list[str], allowed: tuple[str, ...] |
         return
     for value in dict.fromkeys(found):
         if not any(fnmatchcase(value, pattern) for pattern in allowed):
-            named = f"the {what} {value[:80]!r} is not" if value else f"no {what} is named, and its default is not"
+            named = f"the {what} {shown(value)} is not" if value else f"no {what} is named, and its default is not"
             message = f"{named} among those allowed here: {listed(allowed) or 'none'}"
             yield Problem(Severity.ERROR, "not-allowed", task.path, message, field=field)
 

@@ -31,6 +31,7 @@ from yaml.events import (
     SequenceEndEvent,
 )
 
+from reconciler.core.schema.masking import masked_key
 from reconciler.core.schema.yaml_scalars import typed
 from reconciler.core.schema.yaml_syntax import (
     MAX_BYTES,
@@ -62,6 +63,8 @@ _TYPES = {_CORE + "null": type(None), _CORE + "bool": bool, _CORE + "int": int, 
 _UNTAGGED = (None, "!", _CORE + "map", _CORE + "seq")
 _TOO_MANY = f"more than {MAX_NODES} keys and values in one file, aliases expanded: split it, or use fewer aliases"
 _TOO_LARGE = f"more than {MAX_BYTES} characters, aliases expanded: use fewer aliases"
+_WRONG_TAG = "! begins a tag, and this one fits no value here: leave it out; a text that begins with ! needs quotes"
+_NO_ANCHOR = "* begins an alias, and there is no anchor before it that it names: a text that begins with * needs quotes"
 _SIMPLE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_/-]*")
 _FIELD_STEP = re.compile(r"""\[(\d+)\]|\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|\.?([^.\[\]]+)""")
 _SHOWN_KEY = 60
@@ -107,11 +110,20 @@ class MarkedDocument:
 
     def find(self, field: str) -> tuple[int, int] | None:
         """Return line and column of a field by its name, or of its nearest parent; None without a trace of it."""
-        path = field_path(field)
+        path = self._uncut(field_path(field))
         return self.position(path) if any(True for _ in self._walk(path)) else None
+
+    def is_anchor(self, path: FieldPath) -> bool:
+        """Tell whether there stands `&name` and nothing else: null to YAML, and hardly what was meant."""
+        place = self._place(path)
+        return type(place) is ScalarEvent and bool(place.anchor) and place.implicit[0] and not place.value
 
     def source(self, path: FieldPath) -> str | None:
         """Return the text of a scalar as it was written, without its quotes; None when no scalar is there."""
+        place = self._place(path)
+        return str(place.value) if type(place) is ScalarEvent else None
+
+    def _place(self, path: FieldPath) -> Any:
         place: Any = self._root
         try:
             for step in path:
@@ -119,7 +131,21 @@ class MarkedDocument:
                 place = inside[step][1] if type(inside) is dict else inside[step]
         except (KeyError, IndexError, TypeError):
             return None
-        return str(place.value) if type(place) is ScalarEvent else None
+        return place
+
+    def _uncut(self, path: FieldPath) -> FieldPath:
+        """Put whole keys for those that `field_name` has cut, where there is but one that they can be."""
+        value: Any = self.value
+        whole: list[str | int] = []
+        for step in path:
+            if isinstance(value, dict):
+                likely = [] if step in value else [key for key in value if _shown_key(key) == step]
+                whole.append(likely[0] if len(likely) == 1 else step)
+                value = value.get(whole[-1])
+            else:
+                whole.append(step)
+                value = value[step] if isinstance(value, list) and isinstance(step, int) and step < len(value) else None
+        return tuple(whole)
 
     def _walk(self, path: FieldPath) -> Iterator[tuple[Any, Place]]:
         place = self._root
@@ -165,7 +191,10 @@ def parse_documents(data: bytes | str, path: str) -> tuple[list[MarkedDocument],
 
 
 def field_name(path: FieldPath) -> str:
-    """Write a path as people do: `spec.containers[0].env`; a key with dots or blanks in it stands in brackets."""
+    """Write a path as people do: `spec.containers[0].env`; a key with dots or blanks in it stands in brackets.
+
+    Of a key only so much is shown as is no value: of `TOKEN=x` what stands before it.
+    """
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -173,8 +202,7 @@ def field_name(path: FieldPath) -> str:
         elif len(step) <= _SHOWN_KEY and _SIMPLE_KEY.fullmatch(step):
             text += f".{step}" if text else step
         else:
-            shown = step if len(step) <= _SHOWN_KEY else step[:_SHOWN_KEY] + "..."
-            text += f"[{shown!r}]"
+            text += f"[{_shown_key(step)!r}]"
     return text
 
 
@@ -205,6 +233,11 @@ def load_own(text: str) -> Any:
     if len(documents) > 1:
         raise ValueError(f"is not as we write it: it has {len(documents)} documents")
     return documents[0][0] if documents else None
+
+
+def _shown_key(key: str) -> str:
+    shown = masked_key(key)
+    return shown if len(shown) <= _SHOWN_KEY else shown[:_SHOWN_KEY] + "..."
 
 
 def _problem(fault: Fault, path: str) -> Problem:
@@ -354,13 +387,11 @@ class _Builder:
         return values, entries
 
     def _alias(self, event: AliasEvent) -> Built:
-        name = str(event.anchor)
-        if name not in self._anchors:
-            message = f"the alias *{name[:_SHOWN_KEY]} has no anchor &{name[:_SHOWN_KEY]} before it"
-            raise self._fault(event, "syntax", message)
-        built = self._anchors[name]
+        if event.anchor not in self._anchors:
+            raise self._fault(event, "syntax", _NO_ANCHOR)
+        built = self._anchors[event.anchor]
         if built is None:
-            raise self._fault(event, "self-reference", f"this value refers to itself, by *{name[:_SHOWN_KEY]}")
+            raise self._fault(event, "self-reference", "this value refers to itself, by an alias in it")
         return self._copy(event, built[0], self._depth), built[1]
 
     def _copy(self, alias: AliasEvent, value: Any, depth: int) -> Any:
@@ -385,8 +416,7 @@ class _Builder:
         return self._fault(again, "duplicate-key", message)
 
     def _tag_fault(self, event: Any) -> Fault:
-        tag = event.tag.replace(_CORE, "!!")[:_SHOWN_KEY]
-        return self._fault(event, "unsupported-tag", f"the tag {tag} does not fit this value here: leave it out")
+        return self._fault(event, "unsupported-tag", _WRONG_TAG)
 
     def _fault(self, event: Event, code: str, message: str) -> Fault:
         return Fault.at(event, code, message, tuple(self._path))

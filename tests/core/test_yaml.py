@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.core import yaml as ours
+from reconciler.core.schema.masking import masked_key
 from reconciler.core.schema.yaml_syntax import MAX_BYTES
 from reconciler.core.yaml import field_name, field_path, parse_documents
 from reconciler.core.yaml_output import dump_manifests
@@ -91,10 +92,16 @@ def test_type_of_a_scalar(text: str, value: object) -> None:
         pytest.param("a: {{ b }}", "unrendered-template", 1, "an unrendered template", id="template"),
         pytest.param("a: {{ b }}-c", "unrendered-template", 1, "an unrendered template", id="template-and-text"),
         pytest.param("{% if x %}\na: b", "unrendered-template", 1, "an unrendered template", id="template-block"),
-        pytest.param("$ kubectl apply -f - <<EOF\na: b\nc: d", "shell-command", 1, "kubectl apply", id="prompt"),
+        pytest.param(
+            "$ kubectl apply -f - <<EOF\na: b\nc: d",
+            "shell-command",
+            1,
+            "a shell command, not YAML: '$ kubectl ...'",
+            id="prompt",
+        ),
         pytest.param("# x\ncat > x.yaml << 'EOF'\na: b", "shell-command", 2, "a shell command, not YAML", id="cat"),
-        pytest.param("sky jobs launch x.yaml", "shell-command", 1, "sky jobs launch", id="command-alone"),
-        pytest.param("$ export T=hf_abc\na: b", "shell-command", 1, "'$ export T=...'", id="no-secret-in-it"),
+        pytest.param("sky jobs launch x.yaml", "shell-command", 1, "'sky ...'", id="command-alone"),
+        pytest.param("$ export T=hf_abc\na: b", "shell-command", 1, "'$ export ...'", id="no-secret-in-it"),
         pytest.param("a:\n<<<<<<< HEAD\n  b: 1\n=======\n", "merge-conflict", 2, "a conflict marker", id="conflict"),
         pytest.param("a: &x [*x]", "self-reference", 1, "refers to itself", id="self-reference"),
         pytest.param("a: &x\n  <<: *x", "self-reference", 2, "refers to itself", id="merges-itself"),
@@ -106,10 +113,12 @@ def test_type_of_a_scalar(text: str, value: object) -> None:
         pytest.param(" " * (MAX_BYTES + 1), "too-large", 1, "at most 1048576 are read", id="too-large"),
         pytest.param("? [a]\n: b", "bad-key", 1, "a key must be text", id="list-as-key"),
         pytest.param("<<: 1", "bad-merge", 1, "takes a mapping", id="merge-of-a-number"),
-        pytest.param("a: !!binary aGk=", "unsupported-tag", 1, "the tag !!binary", id="binary"),
-        pytest.param("a: !!int x", "unsupported-tag", 1, "the tag !!int", id="tag-that-lies"),
-        pytest.param("a: !!set {b}", "unsupported-tag", 1, "the tag !!set", id="set"),
-        pytest.param("a: !x {b: 1}", "unsupported-tag", 1, "the tag !x", id="own-tag"),
+        pytest.param(
+            "a: !!binary aGk=", "unsupported-tag", 1, "! begins a tag, and this one fits no value", id="binary"
+        ),
+        pytest.param("a: !!int x", "unsupported-tag", 1, "! begins a tag", id="tag-that-lies"),
+        pytest.param("a: !!set {b}", "unsupported-tag", 1, "! begins a tag", id="set"),
+        pytest.param("a: !x {b: 1}", "unsupported-tag", 1, "! begins a tag", id="own-tag"),
         pytest.param("a: 'b\n\nc: d", "syntax", 1, "a quote that is opened here, and never closed", id="open-quote"),
         pytest.param("a: b: c", "syntax", 1, "quote a text with a colon in it", id="two-colons"),
         pytest.param("a: b\n  --c: d", "syntax", 2, "or indent less", id="too-far"),
@@ -120,7 +129,7 @@ def test_type_of_a_scalar(text: str, value: object) -> None:
         pytest.param("a: &", "syntax", 1, "& begins an anchor", id="ampersand"),
         pytest.param('a: "\\d"', "syntax", 1, "write \\\\, or use single quotes", id="escape"),
         pytest.param("%YAML 2.0\n---\na: b", "syntax", 1, "not valid YAML: ", id="another-yaml"),
-        pytest.param("a: *b", "syntax", 1, "the alias *b has no anchor &b before it", id="undefined-alias"),
+        pytest.param("a: *b", "syntax", 1, "* begins an alias, and there is no anchor", id="undefined-alias"),
         pytest.param('a: "\\ud800"', None, 1, "", id="half-a-surrogate"),
         pytest.param(b"a: \xe9", "not-utf8", 1, "not UTF-8 at byte 3", id="latin-1"),
         pytest.param(b"\xff\xfea\0", "not-utf8", 1, "not UTF-8 at byte 0", id="utf-16"),
@@ -273,7 +282,16 @@ def test_dump_is_for_people() -> None:
 
 @given(st.lists(st.text(max_size=20) | st.integers(0, 99), max_size=6))
 def test_a_field_name_leads_back_to_its_path(steps: list[str | int]) -> None:
-    """What a problem calls a field is enough to find its line."""
-    path = tuple(step for step in steps if step != "")
+    """What a problem calls a field is enough to find its line, but for what stands behind a key's `=`."""
+    path = tuple(step if isinstance(step, int) else masked_key(step) for step in steps if step != "")
 
     assert field_path(field_name(path)) == path
+
+
+def test_a_key_that_is_cut_leads_to_its_line_where_it_is_the_only_one() -> None:
+    (document,), _ = parse_documents(f"a:\n- b:\n    c=1: x\n    {'d' * 99}: x\n    e=1: x\n    e=2: x\n", "f.yaml")
+    names = [field_name(("a", 0, "b", key)) for key in document.value["a"][0]["b"]]
+
+    assert names[::2] == ["a[0].b['c=...']", "a[0].b['e=...']"]
+    assert [document.find(name) for name in names] == [(3, 5), (4, 5), (2, 3), (2, 3)]
+    assert document.find("a[1].b['c=...']") == (1, 1)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from reconciler.core.compose import layer_title
 from reconciler.core.manifest import mapping, objects
+from reconciler.core.schema.fields import shown
 from reconciler.core.schema.pod_schema import check_pod
 from reconciler.core.yaml import field_name
 from reconciler.model import MAIN_CONTAINER, Manifest, Problem, Severity
@@ -102,7 +103,9 @@ def _container_errors(container: Manifest, place: FieldPath, spec: Manifest) -> 
         yield place, "no-image", f"container {name!r} has no image{advice if name != MAIN_CONTAINER else ''}"
     for at, variable in _numbered(container.get("env")):
         if _name(variable) is not None and "value" in variable and "valueFrom" in variable:
-            message = f"variable {_name(variable)!r} of container {name!r} has a value and a valueFrom after the merge"
+            message = (
+                f"variable {shown(_name(variable))} of container {name!r} has a value and a valueFrom after the merge"
+            )
             yield (*place, "env", at), "two-sources", f"{message}: set the one from below to null"
     for port, number in _repeated(container.get("ports")):
         yield (*place, "ports"), "duplicate-name", f"container {name!r} has {number} ports named {port!r}"
@@ -116,7 +119,9 @@ def _container_errors(container: Manifest, place: FieldPath, spec: Manifest) -> 
 def _warnings(pod: Manifest) -> Findings:
     for at, container in _numbered(mapping(pod.get("spec")).get("containers")):
         for variable, number in _repeated(container.get("env")):
-            message = f"container {_name(container)!r} has variable {variable!r} {number} times; the last one counts"
+            message = (
+                f"container {_name(container)!r} has variable {shown(variable)} {number} times; the last one counts"
+            )
             yield (*_CONTAINERS, at, "env"), "duplicate-name", message
 
 

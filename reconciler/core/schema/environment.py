@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from reconciler.core.schema.fields import Shape, listed, shown
+from reconciler.core.schema.masking import masked_key
 from reconciler.core.schema.name_rules import is_variable
 from reconciler.core.yaml import field_name
 
@@ -29,11 +30,13 @@ def read_envs(reader: Reader, path: FieldPath, envs: dict[str, Any]) -> dict[str
     result = {name: _env(reader, (*path, name), value) for name, value in envs.items()}
     empty = [name for name, value in envs.items() if value is None]
     if empty:
-        message = f'without a value in {field_name(path)}: {listed(empty)}; write one ("" is empty) or use secrets'
+        names = listed([*map(masked_key, empty)])
+        message = f'without a value in {field_name(path)}: {names}; write one ("" is empty) or use secrets'
         reader.error((*path, empty[0]), "missing-value", message)
     differing = [name for name, text in result.items() if _python_differs(envs[name], text)]
     if differing:
-        message = f"passed as written: {listed(differing)}; SkyPilot would pass what Python makes of it"
+        names = listed([*map(masked_key, differing)])
+        message = f"passed as written: {names}; SkyPilot would pass what Python makes of it"
         reader.warning((*path, differing[0]), "env-text", message)
     return result
 
@@ -60,11 +63,15 @@ def read_secrets(
         name = item.removeprefix(_REFERENCE)
         if name in envs:
             line, _ = reader.document.position(("envs", name))
-            reader.error(place, "conflict", f"{name} is in secrets and, in line {line}, in envs too: leave one")
+            message = f"{masked_key(name)} is in secrets and, in line {line}, in envs too: leave one"
+            reader.error(place, "conflict", message)
         if not _is_variable(reader, place, name):
             continue
         if value is None:
             references[name] = name
+            if reader.document.is_anchor(place):
+                message = f"{field_name(place)} is null, for & begins an anchor: a text that begins with & needs quotes"
+                reader.warning(place, "anchor", message)
         elif reader.has_shape(place, value, Shape.TEXT, Shape.NUMBER, Shape.BOOLEAN):
             values[name] = _env(reader, place, value)
     if values:
@@ -96,7 +103,7 @@ def _env(reader: Reader, place: FieldPath, value: Any) -> str:
 
 
 def _is_variable(reader: Reader, place: FieldPath, name: str) -> bool:
-    """Check a name; of `NAME=value` in a wrong place only the name is shown."""
+    """Check a name; of `NAME=value` or `NAME:value` in a wrong place only the name is shown."""
     if name in REGISTRY_LOGIN:
         message = (
             f"{field_name(place)} can't be used here: the kubelet pulls the image, not the job; make a Secret by "
@@ -107,7 +114,7 @@ def _is_variable(reader: Reader, place: FieldPath, name: str) -> bool:
         return False
     if is_variable(name):
         return True
-    message = f"{shown(name.partition('=')[0])} can't name a variable: use letters, digits and _, and no digit first"
+    message = f"{shown(masked_key(name))} can't name a variable: use letters, digits and _, and no digit first"
     reader.error(place, "invalid-value", message)
     return False
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any
 
+from reconciler.core.schema.masking import masked
 from reconciler.core.yaml import FieldPath, MarkedDocument, field_name
 from reconciler.model import Problem, Severity
 
@@ -193,8 +194,8 @@ def kind(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """Quote a value in a message, cut to a sane length. Never for what may be a secret."""
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+    """Quote a value in a message, cut to a sane length. Never for what is meant as a secret."""
+    text = str(value).lower() if isinstance(value, bool) else masked(str(value))
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 

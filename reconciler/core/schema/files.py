@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from reconciler.core.schema.environment import filled_in, named_in
 from reconciler.core.schema.fields import Shape, shown
+from reconciler.core.schema.masking import masked
 from reconciler.core.schema.task_fields import WORKDIR
 from reconciler.core.yaml import field_name
 from reconciler.model import FileMount, GitWorkdir
@@ -60,7 +61,8 @@ class Paths:
             destination = self._destination(place, name)
             source = self._mounted(place, value) if value is not None else None
             if destination in found:
-                message = f"{destination} is filled twice; the other time it is written {found[destination].field}"
+                other = found[destination].field
+                message = f"{masked(destination)} is filled twice; the other time it is written {other}"
                 self.reader.error(place, "conflict", message)
             elif destination is not None and source is not None:
                 found[destination] = FileMount(source, destination, field_name(place))
@@ -162,8 +164,10 @@ def _wrong_url(url: str) -> str | None:
     parts = urlsplit(url) if url.isprintable() and " " not in url else None
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
         return "must be an https:// URL"
-    if parts.username is not None or parts.password is not None:
+    if "@" in parts.netloc:
         return f"has credentials in it, which are in git now: replace them, leave them out, and write {_TOKEN}"
+    if "?" in url or "#" in url:
+        return f"must end before ? and #: a token there is in git now; replace it, leave it out, and write {_TOKEN}"
     return None
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+from reconciler.core.schema.masking import masked
+
 MAX_JOB_NAME = 46
 MAX_LABEL = 63
 MAX_SUBDOMAIN = 253
@@ -54,6 +56,7 @@ def _from_path(path: str) -> tuple[str, str, str]:
 
 
 def _cut(text: str) -> str:
+    text = masked(text)
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 

@@ -1,12 +1,15 @@
 """Say in the author's words why a text can't be read as YAML: most such files were pasted, templated or half merged.
 
-Leaf beside `yaml`, which is its only caller. Messages quote no more of the file than a pasted command line.
+Leaf beside `yaml`, which is its only caller. Messages quote no more of the file than the program of a pasted command
+line: any word of a file that is not what it should be may be a secret.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Any
+
+from reconciler.core.schema.masking import masked
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
@@ -16,6 +19,7 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000100
 _COMMAND = re.compile(
     r"\$ +\S.*|(?:sudo )?(?:cat|tee|echo)\s.*(?:<<|>).*|(?:kubectl|sky|git|bash|sh|helm)\s+[\w./-]+.*"
 )
+_PROGRAM = re.compile(r"(?:\$ +)?(?:sudo +)?\S+")
 _CONFLICT = re.compile(r"^(?:<{7}|>{7}) |^={7}$|^\|{7} ", re.MULTILINE)
 _SHOWN = 60
 _MOST_TAG_DIRECTIVES = 100
@@ -102,9 +106,8 @@ def pasted_command(raw: bytes) -> Fault | None:
         if words and not words.startswith("#"):
             if not _COMMAND.fullmatch(words):
                 return None
-            shown = re.sub(r"=.*", "=...", words)  # what stands after it may be a secret
-            shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
-            message = f"a shell command, not YAML: {shown!r}; keep only the YAML of it"
+            program = masked(_PROGRAM.findall(words)[0])[:_SHOWN]
+            message = f"a shell command, not YAML: '{program} ...'; keep only the YAML of it"
             return Fault("shell-command", message, line=number)
     return None
 
@@ -133,7 +136,9 @@ def _at_mark(error: Exception, text: str) -> Fault:
 
 def _syntax(error: Exception, mark: Any, context: Any) -> Fault:
     began = f" {getattr(error, 'context', None)}, from line {context.line + 1}" if context else ""
-    said = f"{getattr(error, 'problem', None)}{began}"
+    problem = str(getattr(error, "problem", None))
+    problem = re.sub(r"(tag handle) .*", r"\1", problem)  # PyYAML names it, libyaml doesn't
+    said = f"{problem}{began}"
     for words, likely, at_beginning in _LIKELY:
         if words in said:
             place = context if context and at_beginning else mark
