@@ -6,6 +6,7 @@ A document is the status of one job as it stands in `jobs/<name>.yaml` on the st
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -388,11 +389,11 @@ class RecordedRun:
 class Action:
     """One thing a pass does, or on purpose doesn't, about one object; `result` is None in a plan.
 
-    `manifest` is what create and replace send, and the merge patch of an update. `owned` are the objects that a run
-    needs besides, and that go with it. `live` is the object to patch or
-    delete, as it was read: its uid and resourceVersion guard the request. `deleted` tells, whatever else became of the
-    action, that the server has accepted the deletion of `live`. `needs_attention` marks what does not heal by itself:
-    the pass then ends with exit code 3.
+    `manifest` is what create and replace send, and the merge patch of an update. `owned` makes the objects that a run
+    needs besides, and that go with it; None when it needs none. Their contents may be large, so no plan holds them.
+    `live` is the object to patch or delete, as it was read: its uid and resourceVersion guard the request. `deleted`
+    tells, whatever else became of the action, that the server has accepted the deletion of `live`. `needs_attention`
+    marks what does not heal by itself: the pass then ends with exit code 3.
     """
 
     verb: Verb
@@ -403,7 +404,7 @@ class Action:
     reason: str
     result: Result | None = None
     manifest: Manifest | None = None
-    owned: tuple[Manifest, ...] = field(default=(), repr=False)
+    owned: Callable[[], tuple[Manifest, ...]] | None = field(default=None, repr=False)
     live: Manifest | None = None
     deleted: bool = False
     needs_attention: bool = False

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from reconciler.cluster.interface import Cluster
 from reconciler.core.decide import completion, is_incomplete
 from reconciler.core.encoding import check_echo, outcome, pod_template
-from reconciler.engine.owned import Owned, incomplete
+from reconciler.engine.owned import Owned, incomplete, objects_of
 from reconciler.errors import (
     AlreadyExists,
     ClusterError,
@@ -24,6 +24,7 @@ from reconciler.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    SourceError,
     WebhookFailed,
 )
 from reconciler.model import DEFAULT_GRACE, OWNER_LABEL, TASK_HASH, Action, Manifest, Result, Verb
@@ -123,7 +124,7 @@ class _Applier:
         except (ClusterUnreachable, ClusterUnauthorized) as error:
             self.away = error
             return replace(action, result=Result.FAILED, reason=str(error), needs_attention=True)
-        except ClusterError as error:
+        except (ClusterError, SourceError) as error:
             return replace(action, result=Result.FAILED, reason=str(error), needs_attention=True)
 
     def _act(self, action: Action) -> Action:
@@ -135,7 +136,7 @@ class _Applier:
             case Verb.CREATE:
                 return self._create(action)
             case Verb.UPDATE:
-                self.owned.make(action, _live(action))
+                self.owned.make(action, objects_of(action), _live(action))
                 self.cluster.patch(_live(action), _manifest(action))
                 return replace(action, result=Result.DONE)
             case Verb.REPLACE:
@@ -168,19 +169,20 @@ class _Applier:
         self._check_server(manifest)
         if problem := self.server_problems.get(action.kind):
             return replace(action, result=Result.FAILED, reason=problem, needs_attention=True)
-        if refusal := self.owned.refusal(action):
+        objects = objects_of(action)
+        if refusal := self.owned.refusal(action, objects):
             return refusal
         try:
-            created = self.cluster.create(incomplete(manifest) if action.owned else manifest)
+            created = self.cluster.create(incomplete(manifest) if objects else manifest)
         except AlreadyExists:
             return self._judge_existing(action, self.cluster.get(action.kind, action.name, namespace=action.namespace))
-        self._complete(action, created)
+        self._complete(action, objects, created)
         return replace(action, result=Result.DONE)
 
-    def _complete(self, action: Action, created: Manifest) -> None:
+    def _complete(self, action: Action, objects: tuple[Manifest, ...], created: Manifest) -> None:
         """Make what a new run needs, and let it go."""
-        if action.owned:
-            self.owned.make(action, created)
+        if objects:
+            self.owned.make(action, objects, created)
             self.cluster.patch(created, completion(created, suspend=bool(_manifest(action)["spec"].get("suspend"))))
 
     def _check_server(self, manifest: Manifest) -> None:
@@ -211,7 +213,7 @@ class _Applier:
             reason = f"another pass created {action.name} for another version of the file: the next pass decides anew"
             return replace(action, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
         if is_incomplete(existing):  # by a pass that was killed, is still at it, or is this one whose answer was lost
-            self._complete(action, existing)
+            self._complete(action, objects_of(action), existing)
         return replace(action, result=Result.DONE, reason="another pass created it")
 
     def _retire(self, action: Action) -> Action:
@@ -220,7 +222,7 @@ class _Applier:
             problem = check_echo(self.cluster.create(_manifest(action), dry_run=True))
             if problem:
                 return replace(action, result=Result.FAILED, reason=problem, needs_attention=True)
-            if refusal := self.owned.refusal(action):
+            if refusal := self.owned.refusal(action, objects_of(action)):
                 return refusal
         except AlreadyExists:
             return self._judge_existing(action, self.cluster.get(action.kind, action.name, namespace=action.namespace))

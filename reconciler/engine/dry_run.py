@@ -9,7 +9,7 @@ from reconciler.core.compose import layer_title
 from reconciler.core.explain import explain_field
 from reconciler.core.render import run_of
 from reconciler.engine.declare import locate
-from reconciler.engine.owned import Owned
+from reconciler.engine.owned import Owned, objects_of
 from reconciler.engine.plan import Plan
 from reconciler.engine.read import Source
 from reconciler.errors import AlreadyExists, ClusterRefusal, WebhookFailed
@@ -33,7 +33,7 @@ def dry_run(cluster: Cluster, plan: Plan, source: Source) -> tuple[tuple[Action,
             if action.kind in unwritable:  # it was asked patiently already
                 raise unwritable[action.kind]
             cluster.create(action.manifest, dry_run=True)
-            refusal = Owned(cluster).refusal(action)
+            refusal = Owned(cluster).refusal(action, objects_of(action))
         except AlreadyExists:
             reason = f"{action.kind} {action.name} exists and is not ours: rename one of them"
             judged.append(replace(action, verb=Verb.CONFLICT, reason=reason, needs_attention=True))

@@ -1,21 +1,28 @@
-"""Find the files that tasks take from their repository: listed once a pass, and read only for runs that are made."""
+"""Find the files that tasks take from their repository: listed once a pass, and read only when a run is made.
+
+Runs are made by several threads, one by one in each of them. So much of what was read last is kept that equal workdirs
+are read once, and not so much that memory would grow with the number of jobs.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
+from threading import Lock
 from typing import Protocol
 
 from reconciler.core.limits import check_clone
-from reconciler.core.pod.delivery import RunFiles, is_cloned, is_packed, owned_objects
+from reconciler.core.pod.delivery import RunFiles, is_cloned, is_packed, needs_objects, owned_objects
 from reconciler.core.repository_files import FileSet, choose_files, mounts_of, needs_files
 from reconciler.core.repository_links import SYMLINK
 from reconciler.model import FileMount, Limits, Manifest, Problem, Severity, Site, Task, TreeEntry
 
 _PATH = attrgetter("path")
 _MANY = 500  # paths: beyond, git is sooner done with all files, and a command line may not hold them
+_KEPT = 16  # workdirs, each of 1 MiB at most
 
 
 class Tree(Protocol):
@@ -50,6 +57,8 @@ class Files:
     _chosen: dict[tuple[FileMount, ...], tuple[FileSet, list[tuple[str, str]]]] = field(default_factory=dict)
     _targets: dict[str, bytes] = field(default_factory=dict)
     _listing: list[TreeEntry] | None = None
+    _contents: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    _reading: Lock = field(default_factory=Lock)
 
     def of(self, task: Task) -> tuple[RunFiles | None, list[Problem]]:
         """Return the files of a task, None when it takes none, and what is wrong with them. Raises SourceError."""
@@ -67,11 +76,23 @@ class Files:
             problems += refused
         return files, problems
 
+    def maker(self, task: Task, job: Manifest) -> Callable[[], tuple[Manifest, ...]] | None:
+        """Return what makes the objects that go with a task's Job, None when there are none. No contents are read."""
+        return partial(self.objects, task, job) if needs_objects(task, self.of(task)[0]) else None
+
     def objects(self, task: Task, job: Manifest) -> tuple[Manifest, ...]:
-        """Return what goes with a task's Job. Raises SourceError."""
+        """Make what goes with a task's Job; any thread may. Raises SourceError when git lacks contents."""
         files, _ = self.of(task)
-        contents = self.tree.read(files.chosen.blobs) if files and is_packed(task, files) else {}
+        contents = self._read(files.chosen) if files and is_packed(task, files) else {}
         return owned_objects(task, job, files, contents)
+
+    def _read(self, chosen: FileSet) -> dict[str, bytes]:
+        with self._reading:
+            contents = self._contents.pop(chosen.digest, None) or self.tree.read(chosen.blobs)
+            self._contents[chosen.digest] = contents  # as the newest
+            if len(self._contents) > _KEPT:
+                del self._contents[next(iter(self._contents))]
+        return contents
 
     def _list(self) -> None:
         if self._listing is None:

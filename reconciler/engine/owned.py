@@ -8,6 +8,7 @@ before. Nothing is listed or read but the metadata of an object that is in the w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -22,9 +23,9 @@ class Owned:
 
     cluster: Cluster
 
-    def refusal(self, action: Action) -> Action | None:
+    def refusal(self, action: Action, objects: Iterable[Manifest]) -> Action | None:
         """Return the action as it ends when a name is taken, None when all can be made. Raises ClusterError."""
-        for manifest in action.owned:
+        for manifest in objects:
             try:
                 self.cluster.create(manifest, dry_run=True)
             except AlreadyExists:
@@ -32,11 +33,11 @@ class Owned:
                     return refusal
         return None
 
-    def make(self, action: Action, owner: Manifest) -> None:
+    def make(self, action: Action, objects: Iterable[Manifest], owner: Manifest) -> None:
         """Make what is not there yet. Raises ClusterError, Conflict for an object of that name that is another's."""
         reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
         reference |= {key: owner["metadata"][key] for key in ("name", "uid")}
-        for manifest in action.owned:
+        for manifest in objects:
             try:
                 self.cluster.create(manifest | {"metadata": manifest["metadata"] | {"ownerReferences": [reference]}})
             except AlreadyExists as error:
@@ -64,6 +65,11 @@ class Owned:
     def _found(self, manifest: Manifest) -> Manifest:
         metadata = manifest["metadata"]
         return self.cluster.get(manifest["kind"], metadata["name"], namespace=metadata["namespace"], metadata_only=True)
+
+
+def objects_of(action: Action) -> tuple[Manifest, ...]:
+    """Make the manifests of what a run needs besides its Job. Raises SourceError."""
+    return action.owned() if action.owned else ()
 
 
 def _is_owned(metadata: Manifest, uid: str) -> bool:

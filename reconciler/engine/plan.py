@@ -213,12 +213,12 @@ class _Jobs:
             return replace(held, manifest=None, live=action.live if completes else None)
         if completes and action.live:
             return self._complete_run(action, action.live, task, manifest)
-        return replace(action, manifest=manifest, owned=self.source.files.objects(task, manifest))
+        return replace(action, manifest=manifest, owned=self.source.files.maker(task, manifest))
 
     def _complete_run(self, action: Action, live: Manifest, task: Task, manifest: Manifest) -> Action:
         """Give a run what it still needs; one made for other files than there are now goes, unless it has begun."""
         if manifest["metadata"]["annotations"].get(FILES_HASH) == live["metadata"]["annotations"].get(FILES_HASH):
-            return replace(action, owned=self.source.files.objects(task, manifest))
+            return replace(action, owned=self.source.files.maker(task, manifest))
         changed = f"{action.name} was not yet complete, and its files have changed"
         if decide.has_not_begun(live):
             return replace(action, verb=Verb.CANCEL, reason=f"{changed}: the next pass makes it anew", manifest=None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reconciler.core.task import parse_task_file
 from reconciler.engine.files import Files
-from reconciler.model import Limits, Site, Task, TreeEntry
+from reconciler.model import Limits, Manifest, Site, Task, TreeEntry
 
 if TYPE_CHECKING:
     from reconciler.engine.files import Tree
@@ -22,6 +22,7 @@ class Commit:
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
+        self.was_read: list[list[str]] = []
 
     def leaves(self, paths: Iterable[str]) -> list[TreeEntry]:
         """Return all of it, as nothing else is asked for here."""
@@ -31,7 +32,8 @@ class Commit:
 
     def read(self, entries: Iterable[TreeEntry]) -> dict[str, bytes]:
         """Return the same for each."""
-        return {entry.sha: b"x" for entry in entries}
+        self.was_read.append([entry.sha for entry in entries])
+        return dict.fromkeys(self.was_read[-1], b"x")
 
 
 def task_of(text: str) -> Task:
@@ -53,6 +55,33 @@ def test_git_is_asked_once_for_all_tasks_and_only_if_one_needs_it() -> None:
     chosen = [files.of(task)[0] for task in needing]
     assert [len(each.chosen.files) for each in chosen if each] == [1, 2]
     assert tree.asked == [["data", "train", "train/a"]]
+
+
+def job(name: str) -> Manifest:
+    return {"metadata": {"name": name, "namespace": "default", "labels": {}, "annotations": {}}}
+
+
+def test_contents_are_read_when_a_run_is_made_and_once_for_equal_workdirs() -> None:
+    """A plan holds none, however many runs it makes."""
+    tree, task, script = Commit(), task_of("workdir: train"), task_of("setup: " + "x" * 100_000)
+    files = files_of(tree, task, script)
+    makers = [files.maker(each, job("a")) for each in (task, task, script, task_of(""))]
+    assert (tree.was_read, makers[-1]) == ([], None)
+    made = [make() for make in makers if make]
+
+    assert tree.was_read == [["train/a"]]
+    assert [[each["kind"] for each in objects] for objects in made] == [["ConfigMap"]] * 3
+
+
+def test_what_is_kept_of_contents_does_not_grow_with_the_jobs() -> None:
+    tree = Folders(100)
+    tasks = [task_of(f"workdir: src/{n:04}") for n in range(100)]
+    files = files_of(tree, *tasks)
+    for task in tasks:
+        for _ in range(2):  # for the dry run and the real one
+            files.objects(task, job("a"))
+
+    assert (len(tree.was_read), len(files._contents)) == (100, 16)
 
 
 class Counted(bytes):
@@ -88,7 +117,7 @@ class Folders(Commit):
     def leaves(self, paths: Iterable[str]) -> list[TreeEntry]:
         """Return all of it."""
         self.asked.append(sorted(paths))
-        return [TreeEntry("100644", "x", 1, Counted(b"src/%04d/a" % n)) for n in range(self.number)]
+        return [TreeEntry("100644", f"sha-{n}", 1, Counted(b"src/%04d/a" % n)) for n in range(self.number)]
 
 
 def test_tasks_with_a_workdir_each_cost_the_same_each() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
+from weakref import ref
 
 import pytest
 from faulty_cluster import FaultyCluster, action, job_manifest
@@ -11,7 +13,7 @@ from faulty_cluster import FaultyCluster, action, job_manifest
 from reconciler.core.decide import is_incomplete
 from reconciler.engine.apply import apply
 from reconciler.engine.owned import Owned
-from reconciler.errors import ClusterUnreachable, Forbidden, NotFound
+from reconciler.errors import ClusterUnreachable, Forbidden, NotFound, SourceError
 from reconciler.model import INCOMPLETE, OWNER_LABEL, Action, Manifest, Result, Verb
 
 
@@ -24,7 +26,7 @@ OWNED = (needed("ConfigMap", "a-1-files", data={"file-0": "x"}), needed("Secret"
 
 
 def creation(**changes: Any) -> Action:
-    return replace(action(Verb.CREATE, job_manifest("a-1")), owned=OWNED, **changes)
+    return replace(action(Verb.CREATE, job_manifest("a-1")), **{"owned": lambda: OWNED, **changes})
 
 
 def completion(cluster: FaultyCluster) -> Action:
@@ -32,7 +34,7 @@ def completion(cluster: FaultyCluster) -> Action:
     live = cluster.cluster.get("Job", "a-1", namespace="default")
     assert is_incomplete(live)
     patch = {"metadata": {"annotations": {INCOMPLETE: None}}, "spec": {"suspend": False}}
-    return replace(action(Verb.UPDATE, live=live), manifest=patch, owned=OWNED)
+    return replace(action(Verb.UPDATE, live=live), manifest=patch, owned=lambda: OWNED)
 
 
 def check_whole(cluster: FaultyCluster) -> None:
@@ -62,6 +64,42 @@ def test_the_job_comes_suspended_then_what_it_needs_then_it_goes(cluster: Faulty
         "patch Job/a-1",
     ]
     check_whole(cluster)
+
+
+def test_the_contents_of_one_run_are_gone_before_those_of_the_next_are_made(cluster: FaultyCluster) -> None:
+    """Else all files of all new runs would be in memory together."""
+
+    class Tracked(dict[str, Any]):
+        """One that tells whether it is still there."""
+
+    there: list[ref[Tracked]] = []
+    counts = []
+
+    def make(name: str) -> tuple[Manifest, ...]:
+        counts.append(sum(each() is not None for each in there))
+        made = Tracked(needed("ConfigMap", f"{name}-files", data={"file-0": "x"}))
+        there.append(ref(made))
+        return (made,)
+
+    manifests = [job_manifest(f"{name}-1") for name in "abc"]
+    plan = [replace(action(Verb.CREATE, each), owned=partial(make, each["metadata"]["name"])) for each in manifests]
+    results = apply(cluster, plan)
+
+    assert [result.result for result in results] == [Result.DONE] * 3
+    assert counts == [0, 0, 0]
+
+
+def test_contents_that_git_lacks_fail_their_job_alone(cluster: FaultyCluster) -> None:
+    """Nothing is made of it, and the other jobs go on."""
+
+    def missing() -> tuple[Manifest, ...]:
+        raise SourceError("partial: git lacks the contents of train/a")
+
+    failed, other = apply(cluster, [creation(owned=missing), action(Verb.CREATE, job_manifest("b-1"))])
+
+    assert (failed.result, failed.reason) == (Result.FAILED, "partial: git lacks the contents of train/a")
+    assert other.result is Result.DONE
+    assert [job["metadata"]["name"] for job in cluster.cluster.list("Job")] == ["b-1"]
 
 
 def test_a_file_that_suspends_its_job_keeps_it_suspended(cluster: FaultyCluster) -> None:
@@ -141,7 +179,7 @@ def test_a_name_that_is_taken_is_seen_before_anything_is_done(
     old = cluster.create(job_manifest("a-0"))
     cluster.create({**OWNED[0], "metadata": {**OWNED[0]["metadata"], "labels": labels}})
     plan = [creation(), creation(verb=Verb.REPLACE, live=old)]
-    planned = [Owned(cluster).refusal(each) for each in plan]
+    planned = [Owned(cluster).refusal(each, OWNED) for each in plan]
     results = apply(cluster, plan)
 
     assert [a.verb for a in (*planned, *results) if a] == [verb] * 4

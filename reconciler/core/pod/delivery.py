@@ -146,6 +146,11 @@ def secret_name(run_name: str) -> str:
     return f"{run_name}-secrets"
 
 
+def needs_objects(task: Task, files: RunFiles | None) -> bool:
+    """Tell whether a run needs anything besides its Job: whether `owned_objects` makes any."""
+    return _Ways(task, files).config_map or bool(task.secret_values)
+
+
 def owned_objects(
     task: Task, job: Manifest, files: RunFiles | None, contents: Mapping[str, bytes]
 ) -> tuple[Manifest, ...]:
