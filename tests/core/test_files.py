@@ -2,7 +2,8 @@
 
 A row is a title behind `===`, the file `jobs/train.yaml` as it stands there (other files follow `@@@ PATH`), and behind
 `>>>` what comes of it: `accepted`, `refused` or `no task`, then each problem with its line, code, field and message.
-A word behind `|` in the title changes the bytes. What can't be seen is written as ␉ (tab), ␀ (NUL) and ␇ (BEL).
+A word behind `|` in the title changes the bytes: `long` makes … a text of 100 000 bytes. What can't be seen is written
+as ␉ (tab), ␀ (NUL) and ␇ (BEL). Tasks take their files from the repository COMMITTED.
 
 `--update-golden` writes what came out; whoever changes a row reads it as a promise.
 """
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -27,10 +30,15 @@ from reconciler.core.render import RunIdentity, render_job
 from reconciler.core.schema.json_schema import task_schema
 from reconciler.core.yaml import parse_documents
 from reconciler.engine.declare import declare, locate
-from reconciler.model import Manifest, Problem, Severity
+from reconciler.engine.files import Files
+from reconciler.engine.owned import incomplete
+from reconciler.model import ALL_ALLOWED, Manifest, Problem, Severity
+from reconciler.source.repository import Repository
+from reconciler.source.tree import CommittedTree
 
 if TYPE_CHECKING:
     from control_plane import ControlPlane
+    from jobset_controller import JobSetController
 
 TABLES = sorted((Path(__file__).parent / "files").glob("*.txt"))
 TASK = "jobs/train.yaml"
@@ -39,6 +47,7 @@ AS_BYTES: dict[str, Callable[[str], bytes]] = {
     "": lambda text: text.encode(),
     "bom": lambda text: b"\xef\xbb\xbf" + text.encode(),
     "crlf": lambda text: text.replace("\n", "\r\n").encode(),
+    "long": lambda text: text.replace("…", "x" * 100_000).encode(),
     "latin-1": lambda text: text.encode("latin-1"),
     "no-newline": lambda text: text.removesuffix("\n").encode(),
     "utf-16": lambda text: text.encode("utf-16"),
@@ -46,6 +55,14 @@ AS_BYTES: dict[str, Callable[[str], bytes]] = {
 KUBERNETES = "1.37.0"
 NAMES = r"(?!config\.kubernetes\.pod_config\.spec)[\w.]+"  # what stands in a spec is Kubernetes' own
 RUN = RunIdentity(number=1, owner="me", commit="c0ffee", context="east", namespace="default")
+URL = "https://example.com/team/jobs"
+COMMITTED = {
+    "train/start.sh": b"#!/bin/sh\n",
+    "train/weights": bytes(range(256)),
+    "data/words": "Größe\n".encode(),
+    "data/large": b"x" * (1024 * 1024 + 1),
+}
+LINKS = {"train/latest": "weights", "apart/words": "../data/words"}
 
 
 @dataclass(frozen=True)
@@ -73,18 +90,42 @@ def rows(table: Path) -> Iterator[Row]:
         yield Row(title, "".join(f"{line}\n" for line in body), "".join(f"{line}\n" for line in expected))
 
 
-def judged(row: Row) -> tuple[str, Manifest | None]:
-    """Return what comes of a row in the form of the tables, and the Job if there is one."""
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommittedTree]:
+    """Commit the files that tasks take."""
+    folder = tmp_path_factory.mktemp("committed")
+    for path, content in COMMITTED.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_bytes(content)
+    (folder / "train/start.sh").chmod(0o755)
+    for path, target in LINKS.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).symlink_to(target)
+    for command in ("init --quiet", "add --all", "commit --quiet --message=Files"):
+        subprocess.run(["git", "-C", folder, *command.split()], check=True)
+    with Repository(folder) as repository:
+        commit = repository.resolve("HEAD")
+        assert commit is not None
+        yield CommittedTree(repository, commit)
+
+
+def judged(row: Row, tree: CommittedTree) -> tuple[str, list[Manifest]]:
+    """Return what comes of a row in the form of the tables, and what a pass would send for it, the run last."""
     read = row.files()
     declared = declare(read)
+    files = Files(tree, declared.tasks, URL, declared.site, (ALL_ALLOWED, declared.site.limits))
     problems = list(declared.problems)
-    job = None
+    sent: list[Manifest] = []
     for task in declared.tasks if declared.site_is_sound else ():
-        job, found = render_job(task, declared.site, RUN)
-        problems += found
+        of_run, missing = files.of(task)
+        job, found = render_job(task, declared.site, RUN, of_run)
+        problems += [*missing, *found]
+        if job and not missing:
+            owned = files.objects(task, job)
+            sent = [*owned, incomplete(job) if owned else job]
     failed = any(problem.severity is Severity.ERROR for problem in problems)
-    verdict = "accepted" if job else "refused" if failed else "no task"
-    return "".join(f">>> {line}\n" for line in [verdict, *map(_line, locate(problems, read))]), job
+    verdict = "accepted" if sent else "refused" if failed else "no task"
+    return "".join(f">>> {line}\n" for line in [verdict, *map(_line, locate(problems, read))]), sent
 
 
 def _line(problem: Problem) -> str:
@@ -96,10 +137,10 @@ ROWS = [(table.stem, row) for table in TABLES for row in rows(table)]
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.stem)
-def test_the_tables_are_renewed_by_the_flag(table: Path, request: pytest.FixtureRequest) -> None:
+def test_the_tables_are_renewed_by_the_flag(table: Path, tree: CommittedTree, request: pytest.FixtureRequest) -> None:
     """Titles are unique; with --update-golden the table is written anew."""
     if request.config.getoption("--update-golden"):
-        text = "\n".join(f"=== {row.title}\n{row.body}{judged(row)[0]}" for row in rows(table))
+        text = "\n".join(f"=== {row.title}\n{row.body}{judged(row, tree)[0]}" for row in rows(table))
         table.write_text(text, encoding="utf-8")
     titles = [row.title for row in rows(table)]
 
@@ -107,12 +148,12 @@ def test_the_tables_are_renewed_by_the_flag(table: Path, request: pytest.Fixture
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=f"{table}: {row.title}") for table, row in ROWS])
-def test_what_becomes_of_a_file(row: Row, request: pytest.FixtureRequest) -> None:
-    said, job = judged(row)
+def test_what_becomes_of_a_file(row: Row, tree: CommittedTree, request: pytest.FixtureRequest) -> None:
+    said, sent = judged(row, tree)
 
     assert said == row.expected or request.config.getoption("--update-golden")
-    if job:
-        assert [error.message for error in published_schema().iter_errors(as_job(job))] == []
+    wrong = [error.message for m in sent for error in published_schema(SCHEMAS[m["kind"]]).iter_errors(as_job(m))]
+    assert wrong == []
 
 
 def as_job(run: Manifest) -> Manifest:
@@ -143,34 +184,55 @@ def editors_schema() -> Validator:
     return validator_for(task_schema())
 
 
+SCHEMAS = {
+    "ConfigMap": "io.k8s.api.core.v1.ConfigMap",
+    "Secret": "io.k8s.api.core.v1.Secret",
+    "Job": "io.k8s.api.batch.v1.Job",
+    "JobSet": "io.k8s.api.batch.v1.Job",
+}
+
+
 @cache
-def published_schema() -> Validator:
-    """Return Kubernetes' own schema of a Job, strict, as kubernetes-validate carries it."""
+def published_schema(name: str) -> Validator:
+    """Return Kubernetes' own schema of a kind, strict, as kubernetes-validate carries it."""
     place = files(kubernetes_validate) / "kubernetes-json-schema" / f"v{KUBERNETES}-local-strict" / "_definitions.json"
     definitions = json.loads(place.read_text())["$defs"]
-    return validator_for({"$ref": "#/$defs/io.k8s.api.batch.v1.Job", "$defs": definitions})
+    return validator_for({"$ref": f"#/$defs/{name}", "$defs": definitions})
 
 
-def accepted() -> list[Manifest]:
-    """Return the Job of each row that is accepted, under a name of its own."""
-    jobs: list[Manifest] = []
-    for _, row in ROWS:
-        _, job = judged(row)
-        if job:
-            name, namespace = f"row-{len(jobs)}", "default"
-            jobs.append({**job, "metadata": {**job["metadata"], "name": name, "namespace": namespace}})
-    return jobs
+def echoes(control_plane: ControlPlane, manifests: list[Manifest]) -> list[Manifest]:
+    """Return what a server makes of manifests: strictly, and by a dry run."""
+    flags = ("--dry-run=server", "--validate=strict", "--output=json", "--filename=-")
+    listed: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "items": manifests}
+    said = control_plane.kubectl("create", *flags, stdin=json.dumps(listed))
+    return [json.loads(f"{{{part}") for part in f"\n{said}".split("\n{")[1:]]
+
+
+def accepted(tree: CommittedTree) -> list[Manifest]:
+    """Return all that a pass would send for the rows that are accepted."""
+    return [manifest for _, row in ROWS for manifest in judged(row, tree)[1]]
 
 
 @pytest.mark.real
-def test_a_server_takes_every_job_that_is_accepted_here(control_plane: ControlPlane) -> None:
-    """Strictly, by a dry run; and it keeps the form that the count needs."""
-    jobs = accepted()
-    flags = ("--dry-run=server", "--validate=strict", "--output=json", "--filename=-")
-    listed: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "items": [as_job(job) for job in jobs]}
-    said = control_plane.kubectl("create", *flags, stdin=json.dumps(listed))
-    echoes = [json.loads(f"{{{part}") for part in f"\n{said}".split("\n{")[1:]]
+def test_a_server_takes_all_that_is_sent_for_what_is_accepted_here(
+    control_plane: ControlPlane, tree: CommittedTree
+) -> None:
+    """Jobs, and what they need besides; and it keeps the form of a Job that the count needs."""
+    sent = [manifest for manifest in accepted(tree) if not is_jobset(manifest)]
+    jobs = [echo for echo in echoes(control_plane, sent) if echo["kind"] == "Job"]
 
-    assert len(echoes) == len(jobs) > 80
-    kept = [check_echo(echo) for job, echo in zip(jobs, echoes, strict=True) if not is_jobset(job)]
-    assert kept == [None] * len(kept)
+    assert Counter(manifest["kind"] for manifest in sent) == {"Job": len(jobs), "ConfigMap": 6, "Secret": 3}
+    assert [check_echo(job) for job in jobs] == [None] * len(jobs)
+    assert len(jobs) > 80
+
+
+@pytest.mark.real
+def test_jobset_takes_all_that_is_sent_for_several_nodes(
+    installed_jobset: JobSetController, tree: CommittedTree
+) -> None:
+    """Its webhooks have judged them, and kept the form that the count needs."""
+    sent = [manifest for manifest in accepted(tree) if is_jobset(manifest)]
+    taken = echoes(installed_jobset.control_plane, sent)
+
+    assert [check_echo(jobset) for jobset in taken] == [None] * len(sent)
+    assert len(sent) == 3
