@@ -21,7 +21,8 @@ from reconciler.core.repository_links import SYMLINK
 from reconciler.model import FileMount, Limits, Manifest, Problem, Severity, Site, Task, TreeEntry
 
 _PATH = attrgetter("path")
-_MANY = 500  # paths: beyond, git is sooner done with all files, and a command line may not hold them
+_MANY = 500  # paths: beyond, git is sooner done with all files
+_LONG = 64 * 1024  # characters of all paths: a command line may not hold many more
 _KEPT = 16  # workdirs, each of 1 MiB at most
 
 
@@ -97,7 +98,8 @@ class Files:
     def _list(self) -> None:
         if self._listing is None:
             sources = {mount.source for task in self.tasks for mount in mounts_of(task)}
-            self._listing = sorted(self.tree.leaves(sources if len(sources) <= _MANY else [""]), key=_PATH)
+            few = len(sources) <= _MANY and sum(map(len, sources)) <= _LONG
+            self._listing = sorted(self.tree.leaves(sources if few else [""]), key=_PATH)
             links = [entry for entry in self._listing if entry.mode == SYMLINK]
             self._targets = self.tree.read(links) if links else {}
 

@@ -84,6 +84,15 @@ def test_what_is_kept_of_contents_does_not_grow_with_the_jobs() -> None:
     assert (len(tree.was_read), len(files._contents)) == (100, 16)
 
 
+def test_git_is_asked_for_all_files_when_a_command_line_could_not_hold_the_paths() -> None:
+    """Paths of many tasks together, each of which is fine: no file may stop its neighbours."""
+    tree = Commit()
+    tasks = [task_of(f"workdir: {number}/{'a/' * 2000}b") for number in range(20)]
+    files_of(tree, *tasks).of(tasks[0])
+
+    assert tree.asked == [[""]]
+
+
 class Counted(bytes):
     """A path that counts how often it is looked at."""
 

@@ -28,6 +28,8 @@ SKY_WORKDIR = "~/sky_workdir"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SSH = re.compile(r"ssh://|[\w.-]+@[\w.-]+:")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_LONGEST = 4096  # Linux's PATH_MAX and NAME_MAX
+_LONGEST_PART = 255
 _TOKEN = "secrets: {GIT_TOKEN: null}"  # noqa: S105 - what to write
 
 
@@ -91,6 +93,10 @@ class Paths:
         text = filled_in(text, self.env)
         if "\0" in text or not text.strip():
             self.reader.error(place, "invalid-value", f"{field_name(place)} must be a path")
+            return None
+        if len(text.encode()) > _LONGEST or any(len(part.encode()) > _LONGEST_PART for part in text.split("/")):
+            message = f"{field_name(place)} is longer than any path: {_LONGEST} bytes, {_LONGEST_PART} between slashes"
+            self.reader.error(place, "invalid-value", message)
             return None
         return text
 

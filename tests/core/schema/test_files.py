@@ -92,6 +92,11 @@ REFUSED = [
     ("workdir: {url: https://a/b, ref: --x}", "invalid-value", "workdir.ref", "'--x' names no branch, tag or commit"),
     ("secrets: {T: }\nworkdir: a/$T", "invalid-value", "workdir", "has the secret T in it"),
     ("secrets: {T: s3cret}\nworkdir: a/${T}", "invalid-value", "workdir", "has the secret T in it"),
+    (f"workdir: {'a/' * 2049}b", "invalid-value", "workdir", "is longer than any path: 4096 bytes, 255 between"),
+    (f"workdir: a/{'é' * 128}", "invalid-value", "workdir", "is longer than any path"),
+    (f"envs: {{A: {'a' * 4097}}}\nworkdir: $A", "invalid-value", "workdir", "is longer than any path"),
+    (f"file_mounts: {{~/{'a' * 256}: a}}", "invalid-value", f"file_mounts['~/{'a' * 58}...']", "longer than any"),
+    (f"workdir: {{url: 'https://a/{'b' * 4097}'}}", "invalid-value", "workdir.url", "is longer than any path"),
     ("file_mounts: [a]", "wrong-type", "file_mounts", "must be a mapping, not a list"),
     ("file_mounts: {~/a: 5}", "wrong-type", "file_mounts['~/a']", "must be text"),
     ("file_mounts: {~/a: s3://bucket/x}", "unsupported-field", "file_mounts['~/a']", "is a bucket (s3://)"),
@@ -111,7 +116,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "code", "field", "message"), REFUSED, ids=[row[0] for row in REFUSED])
+@pytest.mark.parametrize(("text", "code", "field", "message"), REFUSED, ids=[row[0][:80] for row in REFUSED])
 def test_what_no_commit_has_is_refused(text: str, code: str, field: str, message: str) -> None:
     file = parse(text)
     (problem,) = [problem for problem in file.problems if problem.severity is Severity.ERROR]
