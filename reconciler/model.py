@@ -352,6 +352,7 @@ class Observation:
     priority_class: str | None
     priority_value: int | None
     problems: tuple[Problem, ...] = ()
+    suspended_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from reconciler.core.exit_codes import PEER_LOST, TOLD_TO_STOP
 from reconciler.core.manifest import mapping, objects
 from reconciler.model import MAIN_CONTAINER, Attempt, Manifest
 
+DELETED = "Deleted"
 MAX_TEXT = 200
 _PULL_BACKOFF = re.compile(r'^Back-off pulling image "[^"]*"(?:: (?:ErrImagePull: )?)?')
 _RUNTIME_REASONS = frozenset({"StartError", "ContainerCannotRun"})
@@ -167,7 +168,7 @@ def _why_ended(pod: Manifest, status: Manifest, ended: Manifest, said: Manifest)
     if code == PEER_LOST:
         return "PeerLost", None
     if mapping(pod.get("metadata")).get("deletionTimestamp"):
-        return "Deleted", _deadline(pod) if status.get("phase") != "Failed" else None
+        return DELETED, _deadline(pod) if status.get("phase") != "Failed" else None
     if code == TOLD_TO_STOP:
         return "Terminated", "it was told to stop, and nothing says by whom"
     if not code and (failed_init := _failed_init(status)):

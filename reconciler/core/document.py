@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from reconciler.core.status.document_shape import DOCUMENT
-from reconciler.core.status.run_history import durations, is_complete, merge_attempts
+from reconciler.core.status.run_history import Pause, durations, is_complete, merge_attempts
 from reconciler.model import (
     JOBSET,
     SCHEMA_VERSION,
@@ -147,7 +147,7 @@ def _observed(run: LiveRun, before: Document | None, known: Known) -> Document:
         "attempts": merge_attempts(
             old.get("attempts") or [],
             seen.attempts,
-            suspended=old.get("state") == State.SUSPENDED,
+            pause=_pause(run, old),
             preempted_pods=known.preempted_pods,
         ),
     }
@@ -155,6 +155,13 @@ def _observed(run: LiveRun, before: Document | None, known: Known) -> Document:
     section["started_at"] = min(filter(None, starts), default=None)
     section["attempts_complete"] = is_complete(section)
     return section | durations(section)
+
+
+def _pause(run: LiveRun, old: Document) -> Pause | None:
+    seen = run.observation
+    if State.SUSPENDED not in (seen.state, old.get("state")) and not seen.suspended_at:
+        return None
+    return Pause(seen.suspended_at, is_over=seen.state is not State.SUSPENDED)
 
 
 def _identity(run: LiveRun) -> Document:

@@ -113,6 +113,7 @@ def observe(job: Manifest, pods: Sequence[Manifest], events: Sequence[Manifest] 
         priority_class=priority_class,
         priority_value=priority_value,
         problems=tuple(_problems(job, counts, seen)),
+        suspended_at=text((true_condition(mapping(job.get("status")), "Suspended") or {}).get("lastTransitionTime")),
     )
 
 

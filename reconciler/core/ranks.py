@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from reconciler.core import encoding
-from reconciler.core.attempt import PodReading, Stage, read_pod, text, true_condition
+from reconciler.core.attempt import DELETED, PodReading, Stage, read_pod, text, true_condition
 from reconciler.core.jobset import RESTART_ANNOTATION, restarts, was_ready
 from reconciler.core.manifest import mapping
 from reconciler.model import Manifest
@@ -19,7 +19,7 @@ from reconciler.model import Manifest
 Seen = Sequence[tuple[Manifest, PodReading]]
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
-_STOPPED_FOR_OTHERS = frozenset({"Deleted", "PeerLost", "Terminated"})
+_STOPPED_FOR_OTHERS = frozenset({DELETED, "PeerLost", "Terminated"})
 _OVER = (Stage.TERMINATING, Stage.ENDED)
 _LATEST = "~"  # sorts after every time
 
@@ -77,7 +77,7 @@ def _together(
     if stage not in _OVER and missing is not None:
         stage = Stage.UNBOUND
         if was_ready(run) and restart == restarts(run):  # else it is not made yet
-            stage, reason, message = Stage.TERMINATING, "Deleted", f"rank {missing}: its pod is gone"
+            stage, reason, message = Stage.TERMINATING, DELETED, f"rank {missing}: its pod is gone"
     started = [one.attempt.started_at for one in readings]
     attempt = replace(
         reading.attempt,

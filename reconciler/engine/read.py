@@ -253,11 +253,19 @@ def read_live(cluster: Cluster, source: Source, listing: Listing | None = None) 
 def with_last_states(after: Live, before: Live, source: Source, deleted: Iterable[Manifest]) -> Live:
     """Return what is there after a pass, with what it deleted as that was at the moment of deletion.
 
-    That is what the record keeps: on its way out a Job counts what we did to it.
+    That is what the record keeps: on its way out a Job counts what we did to it. One that was resumed no longer says
+    since when it had been suspended.
     """
     recorded = recorded_identities(source.documents.values())
     last = {run.uid: run for run in live_runs(tuple(deleted), before.pods, recorded=recorded)}
-    runs = (*(run for run in after.runs if run.uid not in last), *last.values())
+    suspended = {run.uid: run.observation.suspended_at for run in before.runs}
+    known = (
+        replace(run, observation=replace(run.observation, suspended_at=suspended[run.uid]))
+        if suspended.get(run.uid) and not run.observation.suspended_at
+        else run
+        for run in after.runs
+    )
+    runs = (*(run for run in known if run.uid not in last), *last.values())
     return replace(after, runs=runs, preempted_pods=before.preempted_pods | after.preempted_pods)
 
 

@@ -96,6 +96,7 @@ def live_run() -> Callable[..., LiveRun]:
             "priority_class": "low",
             "priority_value": 100,
             "problems": (),
+            "suspended_at": None,
         }
         unknown = changes.keys() - fields.keys() - observed.keys()
         assert not unknown, unknown

@@ -117,6 +117,64 @@ def test_an_end_that_nobody_saw_is_when_the_successor_was_made(
     assert pick(document, "run_seconds", "attempts_complete") == (600, True)
 
 
+def test_suspension_ends_an_attempt_when_it_began(write: Write, live_run: Live, attempt: MakeAttempt) -> None:
+    """The Job knows since when it is suspended: that is the end, though the pod is gone; resuming moves nothing."""
+    document = write(live_run(3, attempts=(attempt("train-3-0-aaaaa", 5),)))
+    stopped = attempt("train-3-0-aaaaa", 5, reason="Deleted")
+    document = write(live_run(3, state=State.SUSPENDED, attempts=(stopped,)), previous=document)
+    assert [pick(entry, "ended_at", "reason") for entry in document["attempts"]] == [(None, "Suspended")]
+
+    document = write(live_run(3, state=State.SUSPENDED, suspended_at="2026-03-01T10:12:30Z"), previous=document)
+    assert pick(document, "run_seconds", "attempts_complete") == (450, True)
+
+    second = attempt("train-3-1-bbbbb", 50, created_at="2026-03-01T10:45:00Z")
+    for _ in range(2):
+        document = write(live_run(3, attempts=(second,)), previous=document)
+    assert [pick(entry, "ended_at", "reason") for entry in document["attempts"]] == [
+        ("2026-03-01T10:12:30Z", "Suspended"),
+        (None, None),
+    ]
+    assert pick(document, "started_at", "run_seconds", "recovering_seconds") == ("2026-03-01T10:05:00Z", 450, 0)
+
+
+def test_an_end_by_suspension_that_nobody_saw_is_not_guessed(
+    write: Write, live_run: Live, attempt: MakeAttempt
+) -> None:
+    """The next attempt was made when the run was resumed, which says nothing of the end of the one before."""
+    document = write(live_run(3, attempts=(attempt("train-3-0-aaaaa", 5),)))
+    document = write(live_run(3, state=State.SUSPENDED), previous=document)
+    second = attempt("train-3-1-bbbbb", 50, created_at="2026-03-01T10:45:00Z")
+    for _ in range(2):
+        document = write(live_run(3, attempts=(second,)), previous=document)
+
+    assert [pick(entry, "ended_at", "reason") for entry in document["attempts"]] == [(None, "Suspended"), (None, None)]
+    assert document["run_seconds"] is None
+
+
+def test_a_resumed_jobset_has_another_attempt(write: Write, live_run: Live, attempt: MakeAttempt) -> None:
+    """It goes on without a restart, so its attempt has the same name; that one's start and end stay."""
+    first = attempt("train-3 restart 0", 5, created_at="2026-03-01T10:00:00Z")
+    document = write(live_run(3, attempts=(first,)))
+    document = write(live_run(3, state=State.SUSPENDED, suspended_at="2026-03-01T10:15:00Z"), previous=document)
+    again = attempt("train-3 restart 0", 50, created_at="2026-03-01T10:45:00Z")
+    for _ in range(2):
+        document = write(live_run(3, attempts=(again,)), previous=document)
+
+    assert [pick(entry, "pod", "ended_at") for entry in document["attempts"]] == [
+        ("train-3 restart 0", "2026-03-01T10:15:00Z"),
+        ("train-3 restart 0, resumed 1", None),
+    ]
+    assert pick(document, "started_at", "run_seconds") == ("2026-03-01T10:05:00Z", 600)
+
+
+def test_suspending_what_had_lost_its_place_is_not_its_end(write: Write, live_run: Live, attempt: MakeAttempt) -> None:
+    lost = attempt("train-3-0-aaaaa", 5, 15, reason="PreemptionByScheduler")
+    document = write(live_run(3, state=State.RECOVERING, attempts=(lost,)))
+    document = write(live_run(3, state=State.SUSPENDED, suspended_at="2026-03-01T10:30:00Z"), previous=document)
+
+    assert pick(document["attempts"][0], "ended_at", "reason") == ("2026-03-01T10:15:00Z", "PreemptionByScheduler")
+
+
 def test_first_look_at_an_ended_run(write: Write, live_run: Live) -> None:
     """After days without an observer the count is right; the attempts that nobody saw are said to be missing."""
     document = write(live_run(3, state=State.SUCCEEDED, counts=Counts(7, 0)))

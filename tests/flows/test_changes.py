@@ -185,12 +185,15 @@ def test_suspend_and_resume(team: Team) -> None:
     ran = team.reconcile()
     assert (ran.code, ran.actions, ran.reason("train-1")) == (0, [("update", "done", "train-1")], "suspend")
     team.reach("train", "SUSPENDED", recoveries=0)
+    (job,) = team.live("Job")
+    (since,) = [c["lastTransitionTime"] for c in job["status"]["conditions"] if c["type"] == "Suspended"]
 
     team.commit({"jobs/train.yaml": team.task(team.gated("train"))})
     ran = team.reconcile()
     assert (ran.code, ran.actions, ran.reason("train-1")) == (0, [("update", "done", "train-1")], "resume")
-    team.reach("train", "RUNNING", recoveries=0)
+    first, second = team.reach("train", "RUNNING", recoveries=0)["attempts"]
     assert runs(team) == [(1, "RUNNING")]
+    assert (first["reason"], first["ended_at"], second["ended_at"]) == ("Suspended", since, None)
 
 
 def test_rerun(local_team: Team) -> None:
