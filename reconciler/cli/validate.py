@@ -77,13 +77,16 @@ def _watch(repository: Repository, chosen: set[str], limits: Limits, *, ref: str
 
     if ref is not None or output != "text" or repository.work_tree is None:
         raise UsageError("--watch is for the files of a work tree, and for people: not with --ref, -o or a URL")
+    sources: set[str] = set()
     try:
-        for _ in watch_files(repository.work_tree, threading.Event()):
+        for _ in watch_files(repository.work_tree, threading.Event(), sources):
             try:
                 files = validate(repository, None, chosen, limits)
             except UsageError as error:
                 note(str(error))
                 continue
+            sources.clear()
+            sources.update(source for file in files for source in file.sources)
             if sys.stdout.isatty():
                 click.clear()
             _print(files, output)

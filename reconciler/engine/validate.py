@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from reconciler.core.names import resolve_names
 from reconciler.core.pod.rendered_pod import NO_CONTEXT
 from reconciler.core.render import RunIdentity, check_job, priority_class_of
+from reconciler.core.repository_files import mounts_of
 from reconciler.core.schema.fields import in_order, listed
 from reconciler.engine.declare import Declared, class_missing, declare, locate
 from reconciler.engine.files import Files, Tree
@@ -24,12 +25,16 @@ UNKNOWN = RunIdentity(number=1, owner="unknown", commit="0" * 40, context=NO_CON
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """A file, what it declares, and everything that is wrong with it or worth knowing."""
+    """A file, what it declares, and everything that is wrong with it or worth knowing.
+
+    `sources` are the files and folders of the repository that its job takes, by which it is judged, too.
+    """
 
     path: str
     jobs: tuple[str, ...]
     priority_classes: tuple[str, ...]
     problems: tuple[Problem, ...]
+    sources: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -61,8 +66,9 @@ def validate(
         by_path[problem.path].append(problem)
     jobs = {file.path: (file.name,) for file in declared.task_files if file.name}
     classes = {file.path: tuple(c.name for c in file.classes) for file in declared.priority_files}
+    sources = {task.path: tuple(mount.source for mount in mounts_of(task)) for task in tasks}
     return [
-        CheckedFile(path, jobs.get(path, ()), classes.get(path, ()), in_order(problems))
+        CheckedFile(path, jobs.get(path, ()), classes.get(path, ()), in_order(problems), sources.get(path, ()))
         for path, problems in sorted(by_path.items())
     ]
 

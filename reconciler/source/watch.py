@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchfiles import watch
+from watchfiles import DefaultFilter, watch
 
 from reconciler.errors import SourceError
 from reconciler.source.remote import ls_remote
@@ -18,7 +18,7 @@ from reconciler.source.revision import FOLDERS, SETTINGS, SUFFIXES
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from reconciler.source.repository import Repository
 
@@ -54,29 +54,44 @@ def watch_commits(
                 break  # a folder of branches is new, and not watched yet
 
 
-def watch_files(root: Path, stop: threading.Event) -> Iterator[None]:
-    """Yield once when watching has begun, and whenever one of the files below `root` that are ours changes.
+def watch_files(root: Path, stop: threading.Event, sources: Collection[str]) -> Iterator[None]:
+    """Yield once when watching has begun, and whenever a file below `root` changes that is ours or one of `sources`.
 
-    Raises SourceError when a folder can't be watched.
+    Those are the files and folders that jobs take from the repository, `""` for all of it. Who looks knows them only
+    then, and may change them at each look: what is new begins the watch anew. Raises SourceError when a folder can't be
+    watched.
     """
     while not stop.is_set():
-        folders = _file_folders(root)
+        taken = frozenset(sources)
+        folders = _file_folders(root, taken)
         begun = False
         for changes in _changes(folders, stop):
-            moved = bool(changes) and _file_folders(root) != folders
-            if not begun or moved or any(_is_ours(root, path) for path in changes):
+            moved = bool(changes) and _file_folders(root, taken) != folders
+            if not begun or moved or any(_is_ours(root, path, taken) for path in changes):
                 yield
             begun = True
-            if moved:
-                break  # a new folder is not watched yet
+            if moved or taken != frozenset(sources):
+                break  # a folder is not watched yet
 
 
-def _file_folders(root: Path) -> list[Path]:
-    return sorted({root, *(Path(folder) for name in FOLDERS for folder, _, _ in os.walk(root / name))})
+def _file_folders(root: Path, taken: Collection[str]) -> list[Path]:
+    return sorted({root, *(folder for name in (*FOLDERS, *taken) for folder in _folders_of(root / name))})
 
 
-def _is_ours(root: Path, path: str) -> bool:
+def _folders_of(place: Path) -> Iterator[Path]:
+    """Yield a folder and all in it; of a file, or of what is not there yet, the folder that tells of it."""
+    if not place.is_dir():
+        yield next(folder for folder in place.parents if folder.is_dir())
+        return
+    for folder, inside, _ in os.walk(place):
+        inside[:] = [name for name in inside if name not in DefaultFilter.ignore_dirs]  # .git, .venv, node_modules, ...
+        yield Path(folder)
+
+
+def _is_ours(root: Path, path: str, taken: Collection[str]) -> bool:
     name = path.removeprefix(f"{root}/")
+    if any(name == source or name.startswith(f"{source}/") or not source for source in taken):
+        return True
     return name in SETTINGS or (name.startswith(tuple(f"{folder}/" for folder in FOLDERS)) and name.endswith(SUFFIXES))
 
 

@@ -12,7 +12,7 @@ from reconciler.source.clone import open_repository
 from reconciler.source.publish import publish
 from reconciler.source.repository import Repository
 from reconciler.source.revision import read_revision
-from reconciler.source.watch import watch_commits
+from reconciler.source.watch import watch_commits, watch_files
 
 Git = Callable[..., str]
 Commit = Callable[..., str]
@@ -168,3 +168,33 @@ def test_what_cannot_be_watched_is_an_error(work: Path) -> None:
 
         with pytest.raises(SourceError, match="can't be watched"):
             next(watch)
+
+
+def test_files_that_jobs_take_wake_as_their_task_files_do(work: Path) -> None:
+    """A folder, a file, what is not there yet; only those, and after a look that finds others only the others."""
+    for folder in ("jobs", "train/deep", "train/.venv", "conf", "else"):
+        (work / folder).mkdir(parents=True, exist_ok=True)
+    (work / "conf/one.txt").touch()
+    sources, stop = {"train", "conf/one.txt", "late/new"}, threading.Event()
+    wakes = Wakes(watch_files(work, stop, sources))
+    for path in ("train/a", "train/deep/b", "conf/one.txt", "late/new/c", "jobs/x.yaml", "reconciler.yaml"):
+        (work / path).parent.mkdir(parents=True, exist_ok=True)
+        (work / path).write_text("x")
+        wakes.wait()
+    for path in ("conf/two.txt", "else/d", "train/.venv/e", "README", "jobs/notes.txt", ".git/f"):
+        (work / path).write_text("x")
+
+    assert wakes.count() == 0
+    sources.clear()
+    sources.add("else")
+    wakes.wait()
+    (work / "else/d").write_text("y")
+    wakes.wait()
+    (work / "train/a").write_text("y")
+    assert wakes.count() == 0
+    sources.add("")
+    wakes.wait()
+    (work / "README").write_text("y")
+    wakes.wait()
+    stop.set()
+    wakes.join()
