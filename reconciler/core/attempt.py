@@ -12,8 +12,9 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from reconciler.core.exit_codes import PEER_LOST, TOLD_TO_STOP
+from reconciler.core.exit_codes import CLONE_INTERRUPTED, PEER_LOST, TOLD_TO_STOP
 from reconciler.core.manifest import mapping, objects
+from reconciler.core.pod.clone import CLONE_CONTAINERS
 from reconciler.model import MAIN_CONTAINER, Attempt, Manifest
 
 DELETED = "Deleted"
@@ -71,7 +72,10 @@ def read_pod(pod: Manifest) -> PodReading:
         reason=reason,
         message=message,
         succeeded=status.get("phase") == "Succeeded",
-        disrupted=bool(cause) or code in (TOLD_TO_STOP, PEER_LOST) or (stage is Stage.ENDED and not _any_ended(status)),
+        disrupted=bool(cause)
+        or code in (TOLD_TO_STOP, PEER_LOST)
+        or _clone_interrupted(status)
+        or (stage is Stage.ENDED and not _any_ended(status)),
         exit_code=code,
         phase=text(said.get("phase")),
     )
@@ -115,6 +119,14 @@ def _any_ended(status: Manifest) -> bool:
     """Whether any container ended: a pod that the kubelet refused has none, and the command never ran."""
     containers = objects(status.get("containerStatuses")) + objects(status.get("initContainerStatuses"))
     return any("terminated" in mapping(container.get("state")) for container in containers)
+
+
+def _clone_interrupted(status: Manifest) -> bool:
+    return any(
+        container.get("name") in CLONE_CONTAINERS
+        and mapping(mapping(container.get("state")).get("terminated")).get("exitCode") in CLONE_INTERRUPTED
+        for container in objects(status.get("initContainerStatuses"))
+    )
 
 
 def _disruption(status: Manifest) -> Manifest | None:

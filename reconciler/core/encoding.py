@@ -8,6 +8,7 @@ of them succeeds:
     what ended the attempt               no restarts on errors (default)    N restarts on errors
     DisruptionTarget                     FailIndex: next starts at once     Count: same index, with back-off
     main exits 217, 255, a recover code  Count: same index, with back-off   Count
+    a clone exits 75, 217, 255           Count                              Count
     any container exits with non-zero    FailJob                            FailIndex: next starts at once
 
 217 must not be FailIndex: the eviction of a pod over its own storage limit ends with it too, and would spin.
@@ -26,7 +27,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reconciler.core import jobset
-from reconciler.core.exit_codes import PEER_LOST, RUNTIME_LOST, SETUP_FAILED, TOLD_TO_STOP
+from reconciler.core.exit_codes import CLONE_INTERRUPTED, PEER_LOST, RUNTIME_LOST, SETUP_FAILED, TOLD_TO_STOP
 from reconciler.core.indexes import index_ranges
 from reconciler.model import JOBSET, Counts, Manifest, Outcome, State
 
@@ -41,17 +42,22 @@ _FAILED = ("FailureTarget", "Failed")
 
 
 def job_form(
-    *, max_restarts_on_errors: int, max_recoveries: int, recover_on_exit_codes: Sequence[int], main_container: str
+    *,
+    max_restarts_on_errors: int,
+    max_recoveries: int,
+    recover_on_exit_codes: Sequence[int],
+    main_container: str,
+    clone_containers: Sequence[str] = (),
 ) -> Manifest:
     """Return the fields of a Job's spec that are ours, which is all but `template` and `suspend`.
 
     Code 0 never fails a pod, and what the supervisor doesn't pass on never arrives: in `recover_on_exit_codes` both are
-    without effect. `max_recoveries` bounds the default form only.
+    without effect. `max_recoveries` bounds the default form only. `clone_containers` are those of the template.
     """
     on_errors = max_restarts_on_errors > 0
     most_failed = max_restarts_on_errors if on_errors else max_recoveries
     recoverable = {TOLD_TO_STOP, RUNTIME_LOST} | (set(recover_on_exit_codes) - {0, PEER_LOST, SETUP_FAILED})
-    codes = {"containerName": main_container, "operator": "In", "values": sorted(recoverable)}
+    codes = {main_container: recoverable} | dict.fromkeys(clone_containers, CLONE_INTERRUPTED)
     return {
         "completionMode": "Indexed",
         "parallelism": 1,
@@ -67,7 +73,10 @@ def job_form(
                     "action": "Count" if on_errors else "FailIndex",
                     "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
                 },
-                {"action": "Count", "onExitCodes": codes},
+                *(
+                    {"action": "Count", "onExitCodes": {"containerName": name, "operator": "In", "values": sorted(own)}}
+                    for name, own in codes.items()
+                ),
                 # Of any container: a failing init container is an error too, and must not loop for ever.
                 {
                     "action": "FailIndex" if on_errors else "FailJob",

@@ -5,7 +5,8 @@ together: what ends one of them restarts the JobSet, which makes all of them ane
 
     what ended a rank                        child Job, backoffLimit 0       JobSet
     DisruptionTarget, refused by its node,   Count: BackoffLimitExceeded     RestartJobSetAndIgnoreMaxRestarts
-    main exits 217, 218, 255, recover code
+    main exits 217, 218, 255, recover code,
+    a clone exits 75, 217, 255
     any container exits with non-zero        FailJob: PodFailurePolicy       RestartJobSet, maxRestarts N
 
     recoveries = status.restarts - status.restartsCountTowardsMax
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reconciler.core.exit_codes import PEER_LOST, RUNTIME_LOST, SETUP_FAILED, TOLD_TO_STOP
+from reconciler.core.exit_codes import CLONE_INTERRUPTED, PEER_LOST, RUNTIME_LOST, SETUP_FAILED, TOLD_TO_STOP
 from reconciler.model import Counts, Manifest, Outcome, State
 
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
@@ -43,10 +44,11 @@ def jobset_form(  # noqa: PLR0913 - by name only
     max_restarts_on_errors: int,
     recover_on_exit_codes: Sequence[int],
     main_container: str,
+    clone_containers: Sequence[str] = (),
 ) -> Manifest:
     """Return the spec of a JobSet of this name, all but `suspend`, that runs the pod `template` on so many nodes."""
     recoverable = {TOLD_TO_STOP, PEER_LOST, RUNTIME_LOST} | (set(recover_on_exit_codes) - {0, SETUP_FAILED})
-    codes = {"containerName": main_container, "operator": "In", "values": sorted(recoverable)}
+    codes = {main_container: recoverable} | dict.fromkeys(clone_containers, CLONE_INTERRUPTED)
     child = {
         "completionMode": "Indexed",
         "completions": nodes,
@@ -55,7 +57,10 @@ def jobset_form(  # noqa: PLR0913 - by name only
         "podFailurePolicy": {
             "rules": [
                 {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-                {"action": "Count", "onExitCodes": codes},
+                *(
+                    {"action": "Count", "onExitCodes": {"containerName": name, "operator": "In", "values": sorted(own)}}
+                    for name, own in codes.items()
+                ),
                 {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}},
             ]
         },

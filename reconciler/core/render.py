@@ -20,6 +20,7 @@ from reconciler.core.jobset import API_VERSION as JOBSET_VERSION
 from reconciler.core.jobset import jobset_form
 from reconciler.core.manifest import without_nulls
 from reconciler.core.pod import gpu_nodes
+from reconciler.core.pod.clone import CLONE_CONTAINERS
 from reconciler.core.pod.delivery import RunFiles, check_delivery, deliver
 from reconciler.core.pod.merged_pod import check_merged_pod
 from reconciler.core.pod.pod_layers import check_layers, custom_metadata_layers, pod_config_layers
@@ -223,6 +224,8 @@ def _supervised(task: Task, run: RunIdentity, spec: Manifest) -> list[Manifest]:
 
 
 def _spec(task: Task, run: RunIdentity, template: Manifest) -> Manifest:
+    names = [container["name"] for container in template["spec"].get("initContainers", ())]
+    clones = [name for name in names if name in CLONE_CONTAINERS]
     if task.num_nodes > 1:
         return jobset_form(
             template,
@@ -231,12 +234,14 @@ def _spec(task: Task, run: RunIdentity, template: Manifest) -> Manifest:
             max_restarts_on_errors=task.max_restarts_on_errors,
             recover_on_exit_codes=task.recover_on_exit_codes,
             main_container=MAIN_CONTAINER,
+            clone_containers=clones,
         )
     form = job_form(
         max_restarts_on_errors=task.max_restarts_on_errors,
         max_recoveries=task.max_recoveries,
         recover_on_exit_codes=task.recover_on_exit_codes,
         main_container=MAIN_CONTAINER,
+        clone_containers=clones,
     )
     return form | {"template": template}
 

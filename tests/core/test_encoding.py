@@ -55,6 +55,18 @@ def test_the_default_form() -> None:
     }
 
 
+@pytest.mark.parametrize("restarts", [0, 3])
+def test_a_clone_that_was_interrupted_is_counted(restarts: int) -> None:
+    """Before the rule that any other exit code is an error."""
+    rules = form(restarts, clone_containers=("clone-a", "clone-b"))["podFailurePolicy"]["rules"]
+
+    assert rules[2:-1] == [
+        {"action": "Count", "onExitCodes": {"containerName": name, "operator": "In", "values": [75, 217, 255]}}
+        for name in ("clone-a", "clone-b")
+    ]
+    assert (rules[1]["onExitCodes"]["containerName"], rules[-1]["onExitCodes"]["operator"]) == ("main", "NotIn")
+
+
 @pytest.mark.parametrize("restarts", [1, 3])
 def test_the_form_with_restarts_on_errors(restarts: int) -> None:
     """An error burns an index; a disruption is repeated at the same one."""

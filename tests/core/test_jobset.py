@@ -23,6 +23,7 @@ def jobset(status: Manifest | None = None, *, errors: int = 0, name: str = "trai
         max_restarts_on_errors=errors,
         recover_on_exit_codes=(7, 0, 219),
         main_container="main",
+        clone_containers=("clone-workdir",),
     )
     made: Manifest = {"kind": "JobSet", "metadata": {"name": name}, "spec": form | spec}
     return made if status is None else made | {"status": status}
@@ -57,6 +58,10 @@ def test_its_form() -> None:
         {
             "action": "Count",
             "onExitCodes": {"containerName": "main", "operator": "In", "values": [7, 217, 218, 255]},
+        },
+        {
+            "action": "Count",
+            "onExitCodes": {"containerName": "clone-workdir", "operator": "In", "values": [75, 217, 255]},
         },
         {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}},
     ]

@@ -24,7 +24,11 @@ def job(
     **status: Any,
 ) -> Manifest:
     form = job_form(
-        max_restarts_on_errors=restarts, max_recoveries=1000, recover_on_exit_codes=(42,), main_container="main"
+        max_restarts_on_errors=restarts,
+        max_recoveries=1000,
+        recover_on_exit_codes=(42,),
+        main_container="main",
+        clone_containers=("clone-workdir",),
     )
     built = [
         c
@@ -99,6 +103,40 @@ UNSCHEDULABLE: Manifest = {
 }
 WAITING = pod(1, "Pending", node=None, conditions=(UNSCHEDULABLE,))
 LOST = pod(0, "Failed", exit_code=217, conditions=(PREEMPTED,))
+
+
+def clone_ended(code: int, *, deleted: bool = False) -> Manifest:
+    """Return a pod whose clone ended so, before there was a main container."""
+    ended = {"exitCode": code, "reason": "Error", "message": "could not clone: no such host (https://a at main)"}
+    made = pod(0, "Failed", deleted=deleted, waiting={"reason": "PodInitializing"})
+    made["status"]["initContainerStatuses"] = [{"name": "clone-workdir", "state": {"terminated": ended}}]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "reason"),
+    [
+        pytest.param(75, State.RECOVERING, "Init:Error", id="its host is away"),
+        pytest.param(217, State.RECOVERING, "Deleted", id="the pod was deleted"),
+        pytest.param(255, State.RECOVERING, "Init:Error", id="a reboot took it"),
+        pytest.param(1, State.RUNNING, "Init:Error", id="not to be had: over, and not yet on record"),
+        pytest.param(137, State.RUNNING, "Init:Error", id="its memory is too small"),
+    ],
+)
+def test_what_becomes_of_a_run_whose_clone_ended(code: int, state: State, reason: str) -> None:
+    """Interrupted it is made again; what can't be had ends the run."""
+    observation = observe(job(failed=1), [clone_ended(code, deleted=reason == "Deleted")])
+
+    assert (observation.state, observation.reason) == (state, reason)
+    assert reason == "Deleted" or "could not clone: no such host" in (observation.message or "")
+
+
+def test_a_clone_that_failed_is_the_reason() -> None:
+    why = "Container clone-workdir for pod a/b failed with exit code 1 matching FailJob rule at index 3"
+    observation = observe(job(failed(message=why), failed=1), [clone_ended(1)])
+
+    assert (told(observation)[:2], observation.counts) == (("FAILED", "Init:Error"), Counts(0, 0))
+    assert "could not clone: no such host" in (observation.message or "")
 
 
 def told(observation: Observation) -> tuple[str, str | None, str | None]:

@@ -12,6 +12,7 @@ import real_node
 import yaml
 
 from reconciler.core.encoding import check_echo, counts, is_jobset, outcome
+from reconciler.core.pod.supervisor import FAILURES_ANNOTATION, literal
 from reconciler.core.render import RunIdentity, render_job
 from reconciler.core.task import parse_task_file
 from reconciler.model import Counts, Manifest, Site, State, Task
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.real
 
 GOLDENS = sorted((Path(__file__).parents[1] / "golden" / "render").glob("*/job.yaml"))
-SITE = Site(default_image=real_node.IMAGE)
+SITE = Site(default_image=real_node.IMAGE, git_image=real_node.IMAGE)
 AWKWARD = "Größe $$ $(date) `x` \\ '\" %s\n\ttab"
 
 
@@ -58,6 +59,7 @@ config: {kubernetes: {set_pod_resource_limits: 1.5}}
         pytest.param(
             dataclasses.replace(task_of("run: x"), recover_on_exit_codes=tuple(range(1, 254))), id="all codes"
         ),
+        pytest.param(task_of("run: x\nworkdir: {url: https://example.com/a}"), id="a clone"),
         pytest.param(dataclasses.replace(task_of("run: x"), name="x" * 46, suspend=True), id="the longest name"),
         pytest.param(dataclasses.replace(task_of("run: x"), run="$" * 95_000), id="the longest script"),
         pytest.param(
@@ -130,6 +132,54 @@ def test_an_error_is_no_recovery(
     assert final is not None
     if not restarts:
         assert "exit code 219" in final.message
+
+
+STAND_IN = """
+case $FAILURES in
+  '' | 0) exit 75 ;;
+  1) touch "$CLONE_INTO/waits"; trap 'exit 217' TERM; sleep 1000 & wait ;;
+esac
+mkdir "$CLONE_INTO/workdir" && touch "$CLONE_INTO/workdir.env"
+"""
+
+
+@pytest.mark.kubelet
+def test_a_clone_that_was_interrupted_is_a_recovery(control_plane: ControlPlane, namespace: str) -> None:
+    """Its host was away, then its pod was deleted; another program ends here as the clone would."""
+    failures = {"fieldRef": {"fieldPath": f"metadata.annotations['{FAILURES_ANNOTATION}']"}}
+    env = [{"name": "FAILURES", "valueFrom": failures}]
+    stand_in = {"name": "clone-workdir", "imagePullPolicy": "Never", "args": [literal(STAND_IN)], "env": env}
+    task = task_of("run: x\nworkdir: {url: https://example.com/a}")
+    task = dataclasses.replace(task, run="true", pod_config={"spec": {"initContainers": [stand_in]}})
+    job = start(control_plane, task, namespace)
+
+    def at_work() -> list[str]:
+        return [
+            pod["metadata"]["name"]
+            for pod in control_plane.get("pods", namespace=namespace)
+            if any("running" in each["state"] for each in pod["status"].get("initContainerStatuses", ()))
+            and pod["metadata"]["annotations"].get(FAILURES_ANNOTATION) == "1"
+        ]
+
+    control_plane.processes.wait(lambda: bool(at_work()), "the second attempt's clone")
+    control_plane.kubectl("delete", "pod", f"--namespace={namespace}", *at_work())
+    ended = wait_for_outcome(control_plane, job)
+
+    assert (state_of(ended), counts(ended)) == (State.SUCCEEDED, Counts(2, 0))
+
+
+@pytest.mark.kubelet
+def test_a_clone_that_fails_for_good_ends_the_run(control_plane: ControlPlane, namespace: str) -> None:
+    """The image has no git, which the script tells as any failure that no second try can mend."""
+    never = {"spec": {"initContainers": [{"name": "clone-workdir", "imagePullPolicy": "Never"}]}}
+    task = dataclasses.replace(task_of("run: x\nworkdir: {url: https://example.com/a}"), pod_config=never)
+    job = start(control_plane, task, namespace)
+    ended = wait_for_outcome(control_plane, job)
+    final = outcome(ended)
+
+    assert (state_of(ended), counts(ended)) == (State.FAILED, Counts(0, 0))
+    assert final is not None
+    assert "Container clone-workdir" in final.message
 
 
 def start(control_plane: ControlPlane, task: Task, namespace: str) -> Manifest:

@@ -6,7 +6,8 @@ it belongs, in the main container: only there is it known what `~` is and whose 
 than `mkdir`, `cat`, `chmod` and `ln`. Larger files, and another repository, come by git in an init container, into a
 folder that both share, and are copied from there.
 
-All of it happens before setup, in its phase: what can't be placed is FAILED_SETUP, and says why in the log.
+Placing happens before setup, in its phase: what can't be placed is FAILED_SETUP, and says why in the log. What can't be
+cloned is FAILED, before there is a main container; `clone` has what is tried again, and what is an interruption.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reconciler.core.pod.supervisor import literal
+from reconciler.core.pod.clone import CLONE, REPOSITORY, WORKDIR, clone_container
 from reconciler.core.repository_files import EXECUTABLE, FileSet
 from reconciler.core.schema.files import SKY_WORKDIR
 from reconciler.model import ANNOTATION_PREFIX, FileMount, GitWorkdir, Manifest, Problem, Severity, Site, Task
@@ -33,38 +34,10 @@ FOLDER = "/run/job-reconciler"
 FOLDER_VARIABLE = "JOB_FILES"  # where FOLDER is when it can't be there
 _AT_ONCE = 100
 _QUOTES = 8  # and line ends of a short text
-FILES, CLONE = "job-files", "job-clone"
+FILES = "job-files"
 NOT_SHOWN = "(not shown)"
-TOKEN = "GIT_TOKEN"  # noqa: S105 - the name of a variable
 
 _FAILED = '{ echo "job files: could not be put in their place" >&2; exit 1; }; '
-_CLONE = r"""set -u
-cd "$CLONE_INTO"
-export GIT_TERMINAL_PROMPT=0 HOME="$PWD"
-if [ -n "${GIT_TOKEN-}" ]; then
-  git config --global credential.helper \
-    '!f() { echo "username=${GIT_USERNAME:-x-access-token}"; echo "password=$GIT_TOKEN"; }; f'
-fi
-fail() {
-  echo "could not clone $CLONE_URL at $CLONE_REF: $(sed -n 's/^fatal: //p' problem | head -n 1)." \
-    "Is it pushed? Where it is private, give the job secrets: {GIT_TOKEN: null}" | tee /dev/termination-log >&2
-  exit 1
-}
-git init --quiet "$CLONE_NAME" 2>problem || fail
-git -C "$CLONE_NAME" remote add origin "$CLONE_URL"
-if ! git -C "$CLONE_NAME" fetch --quiet --depth=1 origin "$CLONE_REF" 2>problem; then
-  git -C "$CLONE_NAME" fetch --quiet --tags origin '+refs/heads/*:refs/remotes/origin/*' 2>problem || fail
-  git -C "$CLONE_NAME" rev-parse --quiet --verify "$CLONE_REF^{commit}" >"$CLONE_NAME/.git/FETCH_HEAD" 2>problem ||
-    { echo "fatal: there is no such commit, branch or tag" >problem; fail; }
-fi
-git -C "$CLONE_NAME" checkout --quiet --detach FETCH_HEAD 2>problem || fail
-{
-  echo "export GIT_COMMIT_HASH=$(git -C "$CLONE_NAME" rev-parse HEAD)"
-  if grep -q "branch '" "$CLONE_NAME/.git/FETCH_HEAD"; then echo 'export GIT_BRANCH="$CLONE_REF"'; fi
-  if grep -q "tag '" "$CLONE_NAME/.git/FETCH_HEAD"; then echo 'export GIT_TAG="$CLONE_REF"'; fi
-} >"$CLONE_NAME.env"
-chmod -R a+rX .
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +68,17 @@ def deliver(task: Task, site: Site, files: RunFiles | None, run_name: str, env: 
         mounts.append({"name": FILES, "mountPath": f"{FOLDER}/files", "readOnly": True})
     if ways.by_config_map:
         place += f'"$BASH" {_here("files/place")} {_here("files")} || {_FAILED}'
-    token = [entry for entry in env if entry["name"] in {TOKEN, "GIT_USERNAME"}]
+    into = f"{FOLDER}/clone"
     if isinstance(task.workdir, GitWorkdir):
-        clones.append(_clone(task, site, "workdir", task.workdir, token))
+        clones.append(clone_container(task, site, WORKDIR, task.workdir, into=into, env=env))
         place = f"{_copy(_here('clone/workdir/.'), SKY_WORKDIR)}|| {_FAILED}{place}"
     if files and ways.by_clone:
-        clones.append(_clone(task, site, "repository", GitWorkdir(files.url or "", files.chosen.commit), token))
+        own = GitWorkdir(files.url or "", files.chosen.commit)
+        clones.append(clone_container(task, site, REPOSITORY, own, into=into, env=env))
         place += "".join(f"{_copy_mount(mount, files.chosen)}|| {_FAILED}" for mount in files.chosen.mounts)
     if clones:
         volumes.append({"name": CLONE, "emptyDir": {}})
-        mounts.append({"name": CLONE, "mountPath": f"{FOLDER}/clone", "readOnly": True})
+        mounts.append({"name": CLONE, "mountPath": into, "readOnly": True})
     begin = _beginning(task)
     setup, run = task.setup, task.run
     if ways.long_scripts:
@@ -269,24 +243,6 @@ def _copy_mount(mount: FileMount, chosen: FileSet) -> str:
     if any(file.entry.path == mount.source.encode() for file in chosen.files):
         return f'mkdir -p "$(dirname {place})" && cp -RP {source} {place} '
     return _copy(f"{source}/.", place)
-
-
-def _clone(task: Task, site: Site, name: str, what: GitWorkdir, token: Sequence[Manifest]) -> Manifest:
-    own = {"CLONE_INTO": f"{FOLDER}/clone", "CLONE_NAME": name, "CLONE_URL": what.url}
-    own["CLONE_REF"] = what.ref or "HEAD"
-    without_tasks = r"""
-rm -rf "$CLONE_NAME/.git"
-find "$CLONE_NAME/jobs" \( -name '*.yaml' -o -name '*.yml' \) -exec rm -f {} + 2>/dev/null || true
-"""
-    return {
-        "name": f"clone-{name}",
-        "image": site.git_image,
-        "command": ["sh", "-c"],
-        "args": [literal(_CLONE + (without_tasks if name == "repository" else ""))],
-        "env": [{"name": key, "value": literal(value)} for key, value in own.items()] + list(token),
-        "resources": {"requests": {"cpu": task.resources.cpus, "memory": task.resources.memory}},  # as main's: no more
-        "volumeMounts": [{"name": CLONE, "mountPath": f"{FOLDER}/clone"}],
-    }
 
 
 def _object(job: Manifest, kind: str, name: str) -> Manifest:

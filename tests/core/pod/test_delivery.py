@@ -262,19 +262,3 @@ def test_files_that_are_too_large_are_cloned_from_the_repository_itself(
     inside = [path.relative_to(tmp_path / "sky_workdir") for path in (tmp_path / "sky_workdir").rglob("*")]
     assert {str(path) for path in inside if path.suffix or path.name in "ab"} == {"jobs/x.py", "train/a", "train/sub/b"}
     assert [(tmp_path / place).read_text() for place in ("it's/a", "code/a")] == ["first\n", "first\n"]
-
-
-@pytest.mark.parametrize(
-    ("ref", "reason"),
-    [("nowhere", "there is no such commit, branch or tag"), (None, "does not appear to be a git repository")],
-    ids=str,
-)
-def test_a_clone_that_fails_says_why(task: Build, origin: Path, tmp_path: Path, ref: str | None, reason: str) -> None:
-    made = task(workdir=GitWorkdir(URL, ref or "main"))
-    cloned = clone(made, None, tmp_path / "into", str(origin) if ref else "/no/repository")
-    message = (tmp_path / "into" / "message").read_text()
-
-    assert cloned.returncode == 1
-    assert cloned.stderr == message
-    assert reason in message
-    assert "secrets: {GIT_TOKEN: null}" in message
