@@ -12,14 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from reconciler.core.repository_links import SYMLINK, Links, Targets, folders_above, printable
+from reconciler.core.git_tree import KINDS, SUBMODULE, SYMLINK, printable
+from reconciler.core.repository_links import Links, Targets, folders_above
 from reconciler.core.schema.fields import shown
 from reconciler.model import FILE_MOUNTS, WORKDIR, FileMount, GitWorkdir, Task, TreeEntry
 
 FILES_CHANGED = "files-changed"
 """The code of the note that a run has other files than there are now."""
-
-REGULAR, EXECUTABLE, SUBMODULE = "100644", "100755", "160000"
 
 _SETTINGS = (WORKDIR, FILE_MOUNTS)
 
@@ -137,9 +136,8 @@ def _wrong(mount: FileMount, entries: Sequence[TreeEntry], targets: Targets) -> 
 
 def _wrong_alone(mount: FileMount, mode: str) -> list[str]:
     """Say why what is named itself, and is no folder, can't be copied."""
-    if mode in {SYMLINK, SUBMODULE}:
-        kind = "symbolic link" if mode == SYMLINK else "submodule"
-        return [f"{mount.source} is a {kind}: name a file or folder of this repository itself"]
+    if mode in KINDS:
+        return [f"{mount.source} is a {KINDS[mode]}: name a file or folder of this repository itself"]
     if mount.setting == WORKDIR:
         return [f"{mount.source} is a file, and a workdir is a folder: name its folder, or use file_mounts"]
     return []

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
+from reconciler.core.git_tree import SYMLINK, printable
 from reconciler.model import TreeEntry
-
-SYMLINK = "120000"
 
 Targets = Mapping[str, bytes]
 """Where symbolic links lead, by the hash of their blobs."""
@@ -63,12 +62,6 @@ def folders_above(path: bytes) -> Iterator[bytes]:
     while folder := path.rpartition(b"/")[0]:
         yield folder
         path = folder
-
-
-def printable(path: bytes) -> str:
-    """Return a file name as text that can be shown: what is not UTF-8 or not printable stands as an escape."""
-    text = path.decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _step(folder: bytes, name: bytes) -> bytes:

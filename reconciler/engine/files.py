@@ -14,10 +14,10 @@ from operator import attrgetter
 from threading import Lock
 from typing import Protocol
 
+from reconciler.core.git_tree import SYMLINK
 from reconciler.core.limits import check_clone
 from reconciler.core.pod.delivery import RunFiles, is_cloned, is_packed, needs_objects, owned_objects
 from reconciler.core.repository_files import FileSet, choose_files, mounts_of, needs_files
-from reconciler.core.repository_links import SYMLINK
 from reconciler.model import FileMount, Limits, Manifest, Problem, Severity, Site, Task, TreeEntry
 
 _PATH = attrgetter("path")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reconciler.core.git_tree import printable
 from reconciler.errors import SourceError
 from reconciler.model import TreeEntry
 
@@ -11,10 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from reconciler.source.repository import Repository
-
-REGULAR = frozenset({"100644", "100755"})
-SYMLINK = "120000"
-SUBMODULE = "160000"
 
 
 def list_tree(repository: Repository, commit: str, *paths: str) -> list[TreeEntry]:
@@ -37,12 +34,6 @@ def read_blobs(repository: Repository, entries: Iterable[TreeEntry]) -> dict[byt
         position = end + 1 + int(header[2]) + 1
         contents[entry.path] = output[end + 1 : position - 1]
     return contents
-
-
-def printable(path: bytes) -> str:
-    """Return a file name as text that can be shown: what is not UTF-8 or not printable stands as an escape."""
-    text = path.decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _entry(record: bytes) -> TreeEntry:

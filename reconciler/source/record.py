@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from reconciler.core.git_tree import EXECUTABLE, REGULAR
 from reconciler.core.schema.name_rules import is_branch
 from reconciler.errors import SourceError, UsageError
-from reconciler.source.objects import REGULAR, list_tree, read_blobs
+from reconciler.source.objects import list_tree, read_blobs
 from reconciler.source.remote import ls_remote, normalise_url
 from reconciler.source.repository import error_line
 
@@ -53,7 +54,7 @@ def read_record(
     if tip is None:
         return Record(None, {})
     entries = [entry for entry in list_tree(repository, tip) if _is_utf8(entry.path)]
-    files = [entry for entry in entries if entry.mode in REGULAR and entry.size <= _MAX_FILE_BYTES]
+    files = [entry for entry in entries if entry.mode in {REGULAR, EXECUTABLE} and entry.size <= _MAX_FILE_BYTES]
     read = {path.decode(): data for path, data in read_blobs(repository, files).items()}
     return Record(tip, read, tuple(e.path.decode() for e in entries if e.path.decode() not in read))
 

@@ -14,10 +14,11 @@ from itertools import chain
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from reconciler.core.git_tree import KINDS, printable
 from reconciler.core.schema.yaml_syntax import MAX_BYTES
 from reconciler.errors import SourceError
 from reconciler.model import Problem, Severity
-from reconciler.source.objects import SUBMODULE, SYMLINK, list_tree, printable, read_blobs
+from reconciler.source.objects import list_tree, read_blobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,7 +31,6 @@ FOLDERS = ("jobs", "priorities")
 SETTINGS = (".sky.yaml", "reconciler.yaml")
 SUFFIXES = (".yaml", ".yml")
 _NO_FILTER = {".clean": "", ".process": "", ".required": "false"}
-_KINDS = {SYMLINK: "symbolic link", SUBMODULE: "submodule"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def read_revision(repository: Repository, ref: str | None = None) -> Revision:
         repository.refresh()
     commit, branch, remote = _locate(repository, ref)
     listed = list_tree(repository, commit, *FOLDERS, *SETTINGS)
-    judged = [(entry, _problem(entry.path, _KINDS.get(entry.mode, "file"), entry.size)) for entry in listed]
+    judged = [(entry, _problem(entry.path, KINDS.get(entry.mode, "file"), entry.size)) for entry in listed]
     wanted = [entry for entry, problem in judged if problem is None and _is_wanted(entry.path)]
     contents = read_blobs(repository, wanted)
     return Revision(

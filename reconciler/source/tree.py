@@ -8,8 +8,9 @@ import stat
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from reconciler.core.git_tree import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK
 from reconciler.model import TreeEntry
-from reconciler.source.objects import SUBMODULE, SYMLINK, list_tree, read_blobs
+from reconciler.source.objects import list_tree, read_blobs
 from reconciler.source.remote import normalise_url
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class WorkTree:
             return TreeEntry(SUBMODULE, sha, 0, path)
         if stat.S_ISLNK(status.st_mode):
             return TreeEntry(SYMLINK, sha, status.st_size, path)
-        return TreeEntry("100755" if status.st_mode & stat.S_IXUSR else "100644", sha, status.st_size, path)
+        return TreeEntry(EXECUTABLE if status.st_mode & stat.S_IXUSR else REGULAR, sha, status.st_size, path)
 
 
 def clone_url(repository: Repository, remote: str | None) -> str | None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.core.repository_files import EXECUTABLE, REGULAR, SUBMODULE, FileSet, choose_files
-from reconciler.core.repository_links import SYMLINK
+from reconciler.core.git_tree import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK
+from reconciler.core.repository_files import FileSet, choose_files
 from reconciler.model import FileMount, TreeEntry
 
 LINKS = {"up": b"../../x", "abs": b"/etc/passwd", "out": b"../lib/c", "gone": b"b", "back": b"../t/a", "in": b"../a"}

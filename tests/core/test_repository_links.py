@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reconciler.core.repository_links import SYMLINK, Links
+from reconciler.core.git_tree import SYMLINK
+from reconciler.core.repository_links import Links
 from reconciler.model import TreeEntry
 
 FOLDERS = ["", "d", "d/e", "f"]

@@ -20,8 +20,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from reconciler.core.git_tree import EXECUTABLE
 from reconciler.core.pod.clone import CLONE, REPOSITORY, WORKDIR, clone_container
-from reconciler.core.repository_files import EXECUTABLE, FileSet
+from reconciler.core.repository_files import FileSet
 from reconciler.core.schema.files import SKY_WORKDIR
 from reconciler.model import ANNOTATION_PREFIX, FileMount, GitWorkdir, Manifest, Problem, Severity, Site, Task
 

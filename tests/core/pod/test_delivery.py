@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from reconciler.core.git_tree import EXECUTABLE, REGULAR, SYMLINK
 from reconciler.core.pod.delivery import (
     ARGUMENTS_LIMIT,
     CONFIG_MAP_LIMIT,
@@ -20,8 +21,7 @@ from reconciler.core.pod.delivery import (
     shown_objects,
 )
 from reconciler.core.render import RunIdentity, render_job
-from reconciler.core.repository_files import EXECUTABLE, REGULAR, FileSet, PlacedFile
-from reconciler.core.repository_links import SYMLINK
+from reconciler.core.repository_files import FileSet, PlacedFile
 from reconciler.model import FileMount, GitWorkdir, Manifest, Site, Task, TreeEntry
 
 if TYPE_CHECKING:
