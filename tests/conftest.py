@@ -37,7 +37,6 @@ EXTERNAL_HAS_IMAGE = os.environ.get("RECONCILER_TEST_IMAGE") == "1"
 TIERS_REQUIRED = os.environ.get("RECONCILER_REQUIRE_TIERS") == "1"
 INHERITED = ("GIT_", "RECONCILER_", "KUBE", "GITHUB_", "GITLAB_", "XDG_")
 ENVIRONMENT = {
-    "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_AUTHOR_NAME": "Ada Author",
     "GIT_AUTHOR_EMAIL": "ada@example.com",
@@ -48,6 +47,8 @@ ENVIRONMENT = {
     "TERM": "dumb",
     "COLUMNS": "120",
 }
+
+GIT_SETTINGS = "[maintenance]\n\tauto = false\n[receive]\n\tautogc = false\n"  # no process after each commit and push
 
 
 def pytest_configure() -> None:
@@ -131,7 +132,10 @@ def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
                 patch.delenv(name)
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
-        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        home = tmp_path_factory.mktemp("home")
+        (home / ".gitconfig").write_text(GIT_SETTINGS)
+        patch.setenv("HOME", str(home))
+        patch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
         time.tzset()
         yield
 

@@ -106,8 +106,8 @@ def _status_place(repository: Repository, remote: str) -> str:
 
 def _refuse_source_branch(repository: Repository, branch: str, tip: str | None) -> None:
     """Refuse to take the jobs' own branch for the status branch: its files would be read as documents, and replaced."""
-    head = repository.execute("rev-parse", "HEAD", "--symbolic-full-name", "HEAD").stdout
-    if {f"refs/heads/{branch}", tip} & set(head.decode("utf-8", "surrogateescape").split("\n")):
+    commit, name = repository.head()
+    if commit is not None and (commit == tip or name == f"refs/heads/{branch}"):
         raise SourceError(
             f"HEAD of {repository.folder} is on {branch!r}, which is to be the status branch: "
             "switch to the branch that holds jobs/, or choose another with --status-branch"

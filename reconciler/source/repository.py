@@ -193,6 +193,14 @@ class Repository(Git):
         commit = found.stdout.decode().strip()
         return commit if found.returncode == 0 and commit.isalnum() else None  # `^name` gives `^commit`
 
+    def head(self) -> tuple[str | None, str]:
+        """Return HEAD's commit and its branch's full name, `HEAD` when detached; None and nothing before a commit."""
+        found = self.execute("rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD")
+        if found.returncode < 0:  # killed: nothing was looked at
+            raise SourceError(f"git rev-parse was killed ({self.folder})")
+        commit, _, name = found.stdout.decode("utf-8", "surrogateescape").strip().partition("\n")
+        return (commit, name) if found.returncode == 0 else (None, "")
+
     def has_commit(self, commit: str) -> bool:
         """Tell whether the commit itself is here; a shallow clone lacks most, and a partial one shall not fetch it."""
         found = self.execute("cat-file", "-e", f"{commit}^{{commit}}", env={"GIT_NO_LAZY_FETCH": "1"})

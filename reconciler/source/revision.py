@@ -107,25 +107,29 @@ def _locate(repository: Repository, ref: str | None) -> tuple[str, str | None, s
 
     A branch that only the remote has is found too, as `git switch` finds it: CI's checkouts have no other.
     """
-    name = ref or "HEAD"
-    commit = repository.resolve(name)
-    if commit is None and ref is not None:
-        name = f"refs/remotes/{_remote_of(repository.config, None)}/{ref}"
-        commit = repository.resolve(name)
+    commit, full = repository.head() if ref is None else _named(repository, ref)
     if commit is None:
         raise SourceError(
             f"{ref!r} names no commit of {repository.folder}; fetch it first, or correct --ref"
             if ref is not None
             else f"{repository.folder}: the repository has no commit yet; commit a file under jobs/ first"
         )
-    full = _full_name(repository, name)
-    if not full.startswith(("refs/heads/", "refs/remotes/")):  # a tag or a commit, or HEAD is detached
-        full = _full_name(repository, "HEAD")
     if full.startswith("refs/remotes/"):
         remote, _, branch = full.removeprefix("refs/remotes/").partition("/")
         return commit, branch, remote
     on_branch = full.removeprefix("refs/heads/") if full.startswith("refs/heads/") else None
     return commit, on_branch, _remote_of(repository.config, on_branch)
+
+
+def _named(repository: Repository, ref: str) -> tuple[str | None, str]:
+    """Return the commit that `ref` names and the branch it is, or the one that HEAD is on for a tag or a commit."""
+    name = ref
+    commit = repository.resolve(name)
+    if commit is None:
+        name = f"refs/remotes/{_remote_of(repository.config, None)}/{ref}"
+        commit = repository.resolve(name)
+    full = _full_name(repository, name) if commit else ""
+    return commit, full if full.startswith(("refs/heads/", "refs/remotes/")) else repository.head()[1]
 
 
 def _full_name(repository: Repository, name: str) -> str:
