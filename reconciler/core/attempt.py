@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from reconciler.core.exit_codes import CLONE_INTERRUPTED, PEER_LOST, TOLD_TO_STOP
-from reconciler.core.manifest import mapping, objects
+from reconciler.core.manifest import integer, mapping, objects
 from reconciler.core.pod.clone import CLONE_CONTAINERS
 from reconciler.model import MAIN_CONTAINER, Attempt, Manifest
 
@@ -58,7 +58,7 @@ def read_pod(pod: Manifest) -> PodReading:
     main = _main_status(status)
     ended = mapping(mapping(main.get("state")).get("terminated"))
     said = _termination_message(ended)
-    code = _integer(ended.get("exitCode"))
+    code = integer(ended.get("exitCode"))
     if stage in (Stage.ENDED, Stage.TERMINATING):
         reason, message = _why_ended(pod, status, ended, said)
     elif stage is Stage.RUNNING:
@@ -150,14 +150,14 @@ def _attempt(pod: Manifest, stage: Stage, main: Manifest, said: Manifest, reason
     ended = mapping(state.get("terminated"))
     started = ended.get("startedAt") or mapping(state.get("running")).get("startedAt")
     finished = ended.get("finishedAt") or (_end_without_container(pod) if stage is Stage.ENDED else None)
-    real_code = _integer(said.get("exit_code"))
+    real_code = integer(said.get("exit_code"))
     return Attempt(
         pod=str(mapping(pod.get("metadata")).get("name", "")),
         started_at=text(started),
         ended_at=text(finished),
         node=text(mapping(pod.get("spec")).get("nodeName")),
         reason=reason,
-        exit_code=real_code if real_code is not None else _integer(ended.get("exitCode")),
+        exit_code=real_code if real_code is not None else integer(ended.get("exitCode")),
         created_at=text(mapping(pod.get("metadata")).get("creationTimestamp")),
     )
 
@@ -176,7 +176,7 @@ def _why_ended(pod: Manifest, status: Manifest, ended: Manifest, said: Manifest)
         return text(cause.get("reason")) or "Disrupted", text(cause.get("message"))
     if reason := text(status.get("reason")):
         return reason, text(status.get("message"))
-    code = _integer(ended.get("exitCode"))
+    code = integer(ended.get("exitCode"))
     if code == PEER_LOST:
         return "PeerLost", None
     if mapping(pod.get("metadata")).get("deletionTimestamp"):
@@ -196,7 +196,7 @@ def _deadline(pod: Manifest) -> str:
 def _failed_init(status: Manifest) -> tuple[str, str | None] | None:
     for container in objects(status.get("initContainerStatuses")):
         ended = mapping(mapping(container.get("state")).get("terminated"))
-        if code := _integer(ended.get("exitCode")):
+        if code := integer(ended.get("exitCode")):
             reason = text(ended.get("reason")) or "Error"
             message = f"init container {container.get('name')} ended with exit code {code}"
             return f"Init:{reason}", text(": ".join(filter(None, (message, text(ended.get("message"))))))
@@ -210,8 +210,8 @@ def _how_container_ended(pod: Manifest, ended: Manifest, said: Manifest) -> tupl
         return reason, f"OOMKilled (limit {limit})" if limit else "OOMKilled"
     if reason in _RUNTIME_REASONS:
         return reason, text(ended.get("message"))
-    code = _integer(said.get("exit_code"))
-    code = code if code is not None else _integer(ended.get("exitCode"))
+    code = integer(said.get("exit_code"))
+    code = code if code is not None else integer(ended.get("exitCode"))
     if code is None:
         return reason, None
     return reason or "Error", f"{'setup failed with ' if said.get('phase') == 'setup' else ''}exit code {code}"
@@ -238,7 +238,3 @@ def _why_waiting(status: Manifest, main: Manifest) -> tuple[str | None, str | No
         # The kubelet alternates between the two: one word for both, or each look would see a change.
         return "ImagePullBackOff", (_PULL_BACKOFF.sub("", message or "") or message)
     return reason, message
-
-
-def _integer(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 from reconciler.core import jobset
 from reconciler.core.exit_codes import CLONE_INTERRUPTED, PEER_LOST, RUNTIME_LOST, SETUP_FAILED, TOLD_TO_STOP
 from reconciler.core.indexes import index_ranges
+from reconciler.core.manifest import integer
 from reconciler.model import JOBSET, Counts, Manifest, Outcome, State
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def counts(job: Manifest) -> Counts:
     if is_jobset(job):
         return jobset.counts(job)
     status, spec = job.get("status") or {}, job.get("spec") or {}
-    failed = _integer(status.get("failed")) + len((status.get("uncountedTerminatedPods") or {}).get("failed") or ())
+    uncounted = (status.get("uncountedTerminatedPods") or {}).get("failed") or ()
+    failed = (integer(status.get("failed")) or 0) + len(uncounted)
     ended = outcome(job)
     reason = ended.reason if ended is not None and ended.state is State.FAILED else None
     action = _action_on_error(spec)
@@ -104,7 +106,7 @@ def counts(job: Manifest) -> Counts:
     last = reason is not None and not (action == "FailIndex" and reason == _TOO_MANY)
     return Counts(
         recoveries=max(0, failed - errors - last),
-        restarts_on_error=min(errors, _integer(spec.get("maxFailedIndexes"))),
+        restarts_on_error=min(errors, integer(spec.get("maxFailedIndexes")) or 0),
         inexact=_doubt(action, reason),
     )
 
@@ -146,7 +148,7 @@ def pod_template(run: Manifest) -> Manifest:
 
 def nodes(run: Manifest) -> int:
     """Return how many pods of a run there are at a time."""
-    return _integer(job_spec(run).get("parallelism")) or 1
+    return integer(job_spec(run).get("parallelism")) or 1
 
 
 def check_echo(manifest: Manifest) -> str | None:
@@ -179,7 +181,3 @@ def _doubt(action: str | None, reason: str | None) -> str | None:
     if reason in (None, _TOO_MANY, "PodFailurePolicy"):
         return None
     return f"{reason} ended the Job, which counts the pod that it stops as failed"
-
-
-def _integer(value: object) -> int:
-    return value if isinstance(value, int) else 0

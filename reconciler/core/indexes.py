@@ -1,6 +1,9 @@
-"""Read the indexes of a Job as its status writes them: `0,2-4`."""
+"""The indexes of an Indexed Job: where a pod says its own, and how a Job's status writes several: `0,2-4`."""
 
 from __future__ import annotations
+
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+"""The annotation of a pod, and its label, with its index."""
 
 
 def index_ranges(text: object) -> tuple[range, ...]:

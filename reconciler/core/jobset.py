@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reconciler.core.exit_codes import CLONE_INTERRUPTED, PEER_LOST, RUNTIME_LOST, SETUP_FAILED, TOLD_TO_STOP
+from reconciler.core.manifest import integer
 from reconciler.model import Counts, Manifest, Outcome, State
 
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
@@ -93,9 +94,9 @@ def child_spec(jobset: Manifest) -> Manifest:
 def counts(jobset: Manifest) -> Counts:
     """Read the numbers from one JobSet as the server holds it. Before its first write there is no status."""
     status = jobset.get("status") or {}
-    on_error = _integer(status.get("restartsCountTowardsMax"))
+    on_error = integer(status.get("restartsCountTowardsMax")) or 0
     doubt = None if has_our_rules(jobset) else "the JobSet's failurePolicy is not ours: errors may count as recoveries"
-    return Counts(max(0, _integer(status.get("restarts")) - on_error), restarts_on_error=on_error, inexact=doubt)
+    return Counts(max(0, restarts(jobset) - on_error), restarts_on_error=on_error, inexact=doubt)
 
 
 def outcome(jobset: Manifest) -> Outcome | None:
@@ -111,18 +112,18 @@ def outcome(jobset: Manifest) -> Outcome | None:
 def fails_on_next_error(jobset: Manifest) -> bool:
     """Whether no restart on an error is left."""
     limit = ((jobset.get("spec") or {}).get("failurePolicy") or {}).get("maxRestarts")
-    return counts(jobset).restarts_on_error >= _integer(limit)
+    return counts(jobset).restarts_on_error >= (integer(limit) or 0)
 
 
 def restarts(jobset: Manifest) -> int:
     """Return the number of the attempt that the JobSet is at, the first being 0."""
-    return _integer((jobset.get("status") or {}).get("restarts"))
+    return integer((jobset.get("status") or {}).get("restarts")) or 0
 
 
 def was_ready(jobset: Manifest) -> bool:
     """Whether all ranks of the present attempt ran at once, as far as the controller has seen."""
     replicated = (jobset.get("status") or {}).get("replicatedJobsStatus") or ()
-    return any(_integer(job.get("ready")) for job in replicated)
+    return any(integer(job.get("ready")) for job in replicated)
 
 
 def check_echo(jobset: Manifest) -> str | None:
@@ -140,7 +141,3 @@ def has_our_rules(jobset: Manifest) -> bool:
     return len(rules) == len(_RULES) and all(
         mine.items() <= rule.items() for mine, rule in zip(_RULES, rules, strict=True)
     )
-
-
-def _integer(value: object) -> int:
-    return value if isinstance(value, int) else 0

@@ -17,6 +17,11 @@ def objects(value: object) -> list[Manifest]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def integer(value: object) -> int | None:
+    """Return a whole number as it is, and None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def without_nulls(value: Any) -> Any:
     """Copy JSON, sharing nothing, without the fields that are null: the API reads them as absent."""
     kind = type(value)

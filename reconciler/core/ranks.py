@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from reconciler.core import encoding
 from reconciler.core.attempt import DELETED, PodReading, Stage, read_pod, text, true_condition
+from reconciler.core.indexes import COMPLETION_INDEX
 from reconciler.core.jobset import RESTART_ANNOTATION, restarts, was_ready
 from reconciler.core.manifest import mapping
 from reconciler.model import Manifest
 
 Seen = Sequence[tuple[Manifest, PodReading]]
 
-_INDEX = "batch.kubernetes.io/job-completion-index"
 _STOPPED_FOR_OTHERS = frozenset({DELETED, "PeerLost", "Terminated"})
 _OVER = (Stage.TERMINATING, Stage.ENDED)
 _LATEST = "~"  # sorts after every time
@@ -37,7 +37,7 @@ def read_attempts(run: Manifest, pods: Sequence[Manifest]) -> Seen:
 
 def index_of(pod: Manifest) -> int:
     """Return a pod's completion index: of a Job the attempt, of a JobSet the rank."""
-    return _number(pod, _INDEX)
+    return _number(pod, COMPLETION_INDEX)
 
 
 def restart_of(pod: Manifest) -> int:

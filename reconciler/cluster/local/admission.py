@@ -10,7 +10,8 @@ import base64
 import re
 from collections.abc import Sequence
 
-from reconciler.cluster.local.lifecycle import FAILURES, INDEX, TRACKING
+from reconciler.cluster.local.lifecycle import FAILURES, TRACKING
+from reconciler.core.indexes import COMPLETION_INDEX
 from reconciler.core.pod.delivery import FILES
 from reconciler.core.preview import place
 from reconciler.errors import Forbidden, Invalid
@@ -146,10 +147,13 @@ def make_pod(job: Manifest, index: int, failures: int, classes: Sequence[Manifes
     template, its = job["spec"]["template"], job["metadata"]
     given = template.get("metadata") or {}
     labels = {"job-name": its["name"], "controller-uid": its["uid"]}
-    labels |= {f"batch.kubernetes.io/{key}": value for key, value in labels.items()} | {INDEX: str(index)}
+    labels |= {f"batch.kubernetes.io/{key}": value for key, value in labels.items()} | {COMPLETION_INDEX: str(index)}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": its["name"], "uid": its["uid"], "controller": True}
     container = template["spec"]["containers"][0]
-    number = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}}
+    number = {
+        "name": "JOB_COMPLETION_INDEX",
+        "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}},
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -157,7 +161,7 @@ def make_pod(job: Manifest, index: int, failures: int, classes: Sequence[Manifes
             "name": f"{its['name']}-{index}-{added['uid'][:5]}",
             "namespace": its["namespace"],
             "labels": {**(given.get("labels") or {}), **labels},
-            "annotations": {**(given.get("annotations") or {}), INDEX: str(index), FAILURES: str(failures)},
+            "annotations": {**(given.get("annotations") or {}), COMPLETION_INDEX: str(index), FAILURES: str(failures)},
             "ownerReferences": [owner],
             "finalizers": [TRACKING],
             **added,

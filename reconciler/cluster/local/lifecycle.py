@@ -12,12 +12,11 @@ from datetime import datetime, timedelta
 from itertools import chain
 
 from reconciler.core.failure_policy import matching_rule
-from reconciler.core.indexes import index_ranges
+from reconciler.core.indexes import COMPLETION_INDEX, index_ranges
 from reconciler.core.status.times import rfc3339
 from reconciler.model import Manifest
 
 TRACKING = "batch.kubernetes.io/job-tracking"
-INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 _NO_LIMIT = 2**31 - 1
 _FIRST_DELAY, _LONGEST_DELAY = timedelta(seconds=10), timedelta(minutes=10)
@@ -237,7 +236,7 @@ def _terminated(pod: Manifest) -> Iterator[tuple[str, Manifest]]:
 
 
 def _index(pod: Manifest) -> int:
-    return int(pod["metadata"]["annotations"][INDEX])
+    return int(pod["metadata"]["annotations"][COMPLETION_INDEX])
 
 
 def _name(pod: Manifest) -> str:

@@ -19,10 +19,9 @@ JOB_COMPLETION_INDEX stays, since here it is what JAX and others take it for: th
 
 from __future__ import annotations
 
+from reconciler.core.indexes import COMPLETION_INDEX
 from reconciler.core.jobset import RESTART_ANNOTATION, host_name_pattern
 from reconciler.model import Manifest
-
-INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 
 SEVERAL_NODES = r"""
 __nodes=$JOB_NODES __names=$JOB_NODE_NAMES __own=$JOB_NODE_IP
@@ -126,7 +125,7 @@ end() {  # CODE
 def rank_variables(nodes: int) -> list[Manifest]:
     """Return SkyPilot's variables that tell the nodes of a run apart."""
     names = ("SKYPILOT_NODE_RANK", "SKYPILOT_SETUP_NODE_RANK")
-    ranks = [{"name": name, "valueFrom": _annotation(INDEX_ANNOTATION)} for name in names]
+    ranks = [{"name": name, "valueFrom": _annotation(COMPLETION_INDEX)} for name in names]
     return [{"name": "SKYPILOT_NUM_NODES", "value": str(nodes)}, *ranks]
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.cluster.local.lifecycle import FAILURES, INDEX, TRACKING, format_indexes, judge, parse_indexes, step
+from reconciler.cluster.local.lifecycle import FAILURES, TRACKING, format_indexes, judge, parse_indexes, step
 from reconciler.core.encoding import counts, job_form
+from reconciler.core.indexes import COMPLETION_INDEX
 from reconciler.model import Manifest
 
 DISRUPTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
@@ -29,7 +30,7 @@ def pod(index: int, failures: int, number: int, now: datetime) -> Manifest:
             "name": f"train-1-{index}-{number}",
             "namespace": "default",
             "creationTimestamp": now.isoformat(),
-            "annotations": {INDEX: str(index), FAILURES: str(failures)},
+            "annotations": {COMPLETION_INDEX: str(index), FAILURES: str(failures)},
             "finalizers": [TRACKING],
         },
         "status": {"phase": "Pending"},
@@ -227,7 +228,7 @@ def test_suspending_ends_the_pod_uncounted_and_resuming_starts_the_clock_anew() 
     assert story.conditions == [("Suspended", "False", "JobResumed")]
     assert story.current is not None
     assert (story.status["failed"], story.status["startTime"]) == (1, "2026-01-01T00:01:00Z")
-    assert story.current["metadata"]["annotations"][INDEX] == "1"
+    assert story.current["metadata"]["annotations"][COMPLETION_INDEX] == "1"
 
 
 def test_a_job_that_starts_suspended_has_no_pod_and_no_start() -> None:
