@@ -31,7 +31,7 @@ MAX_VALUE = 50
 def command(*, job: str, repo: str, ref: str | None, cluster: str | None, explain: bool, output: str) -> None:
     """Print what a pass would send for a job, as a stream of YAML documents. Needs no cluster.
 
-    JOB is its name, or the path of its file.
+    JOB is its name, or the path of its file. A Secret with values of the file is left out, with a warning.
 
     \b
     reconcile render train

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from reconciler.core.explain import SetField, explain_job
-from reconciler.core.pod.delivery import shown_objects
 from reconciler.core.pod.rendered_pod import NO_CONTEXT
 from reconciler.core.render import RunIdentity, namespace_of, render_job
 from reconciler.core.schema.fields import did_you_mean, listed
@@ -14,7 +13,7 @@ from reconciler.engine.declare import Places, locate
 from reconciler.engine.options import Options
 from reconciler.engine.read import Source, parse_source, read_git, resolve_files
 from reconciler.errors import UsageError
-from reconciler.model import Manifest, Problem, TaskFile
+from reconciler.model import Manifest, Problem, Severity, Task, TaskFile
 from reconciler.source.repository import Repository
 from reconciler.source.revision import read_revision
 
@@ -23,7 +22,7 @@ from reconciler.source.revision import read_revision
 class Rendered:
     """What comes of a job: its manifests, none if a problem stops it, and who has set which field of its pods.
 
-    The values of Secrets are left out.
+    A Secret is left out, and a problem says so: without its values it must not be applied.
     """
 
     manifests: list[Manifest]
@@ -68,8 +67,19 @@ def render(repository: Repository, options: Options, job: str, *, context: str |
     if manifest is None or missing:
         return Rendered([], located, [])
     fields = explain_job(task, source.site, identity, run_files) if explain else []
-    manifests = [*shown_objects(source.files.objects(task, manifest)), manifest]
+    objects = source.files.objects(task, manifest)
+    secrets = [made["metadata"] for made in objects if made["kind"] == "Secret"]
+    located += locate([_left_out(task, secret) for secret in secrets], source.revision.files)
+    manifests = [*(made for made in objects if made["kind"] != "Secret"), manifest]
     return Rendered(manifests, located, _located(fields, source.revision.files))
+
+
+def _left_out(task: Task, secret: Manifest) -> Problem:
+    message = (
+        f"Secret/{secret['namespace']}/{secret['name']}, with the values that stand in the file, is left out here: "
+        "a pass makes it, and no output shows them"
+    )
+    return Problem(Severity.WARNING, "secret-left-out", task.path, message, field="secrets")
 
 
 def _find(source: Source, job: str) -> TaskFile:

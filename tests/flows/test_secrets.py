@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 if TYPE_CHECKING:
     from tests.flows.conftest import Ran, Team
@@ -38,7 +39,9 @@ def test_a_whole_run_shows_the_value_of_a_secret_to_the_job_alone(team: Team) ->
     assert [problem["code"] for problem in document["problems"]] == ["inline-secret"]
     assert holder["metadata"]["name"] == "train-1-secrets"
     assert leaks([], *(json.dumps(objects[kind]) for kind in ("Job", "Pod", "ConfigMap", "Event"))) == []
-    assert "(not shown)" in shown[COMMANDS.index("render train")].stdout
+    rendered = shown[COMMANDS.index("render train")]
+    assert [made["kind"] for made in yaml.safe_load_all(rendered.stdout)] == ["ConfigMap", "Job"]
+    assert "train-2-secrets, with the values that stand in the file, is left out here" in rendered.stderr
 
 
 @pytest.mark.parametrize(

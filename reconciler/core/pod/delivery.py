@@ -27,7 +27,7 @@ from reconciler.core.schema.files import SKY_WORKDIR
 from reconciler.model import ANNOTATION_PREFIX, FileMount, GitWorkdir, Manifest, Problem, Severity, Site, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 CONFIG_MAP_LIMIT = 1024 * 1024
 ARGUMENTS_LIMIT = 96 * 1024
@@ -36,7 +36,6 @@ FOLDER_VARIABLE = "JOB_FILES"  # where FOLDER is when it can't be there
 _AT_ONCE = 100
 _QUOTES = 8  # and line ends of a short text
 FILES = "job-files"
-NOT_SHOWN = "(not shown)"
 
 _FAILED = '{ echo "job files: could not be put in their place" >&2; exit 1; }; '
 
@@ -76,7 +75,10 @@ def deliver(task: Task, site: Site, files: RunFiles | None, run_name: str, env: 
     if files and ways.by_clone:
         own = GitWorkdir(files.url or "", files.chosen.commit)
         clones.append(clone_container(task, site, REPOSITORY, own, into=into, env=env))
-        place += "".join(f"{_copy_mount(mount, files.chosen)}|| {_FAILED}" for mount in files.chosen.mounts)
+        if ways.long_scripts:
+            place += f'"$BASH" {_here("files/place")} || {_FAILED}'
+        else:
+            place += "".join(f"{copy}|| {_FAILED}" for copy in ways.copies)
     if clones:
         volumes.append({"name": CLONE, "emptyDir": {}})
         mounts.append({"name": CLONE, "mountPath": into, "readOnly": True})
@@ -101,6 +103,12 @@ def check_delivery(task: Task, files: RunFiles | None) -> list[Problem]:
         message = (
             f"the files have {ways.size} bytes, and a ConfigMap holds {CONFIG_MAP_LIMIT} (1 MiB): pods would clone "
             "them, and this repository has no remote that they could reach; take fewer files, or add one with a URL"
+        )
+        problems.append(Problem(Severity.ERROR, "files", task.path, message, field=field))
+    if ways.scripts_size > CONFIG_MAP_LIMIT:
+        message = (
+            f"setup, run and the commands that put {len(ways.copies)} paths in their place have {ways.scripts_size} "
+            f"bytes, and a ConfigMap holds {CONFIG_MAP_LIMIT} (1 MiB): shorten them, or name folders instead of files"
         )
         problems.append(Problem(Severity.ERROR, "files", task.path, message, field=field))
     return problems
@@ -140,7 +148,7 @@ def owned_objects(
             values = {f"file-{n}": contents[blob.sha] for n, blob in enumerate(files.chosen.blobs)}
             values["place"] = _place(files.chosen)
         if ways.long_scripts:
-            values |= {key: text.encode() for key, text in (("setup", task.setup), ("run", task.run)) if text}
+            values |= {key: text.encode() for key, text in ways.scripts.items()}
         objects.append(_object(job, "ConfigMap", ways.config_map_name(name)) | _split(values))
     if task.secret_values:
         values = {key: text.encode() for key, text in task.secret_values.items()}
@@ -149,39 +157,36 @@ def owned_objects(
     return tuple(objects)
 
 
-def shown_objects(objects: Iterable[Manifest]) -> list[Manifest]:
-    """Return objects as they may be printed: without the values of Secrets."""
-    return [
-        {key: value for key, value in manifest.items() if key != "data"}
-        | {"stringData": dict.fromkeys(manifest["data"], NOT_SHOWN)}
-        if manifest["kind"] == "Secret"
-        else manifest
-        for manifest in objects
-    ]
-
-
 class _Ways:
-    """Which way the files of a task go: `config_map` is whether there is one at all."""
+    """Which way the files of a task go: `config_map` is whether there is one at all.
+
+    `scripts` travel in it when they are long; `copies` are the commands that take files from the clone.
+    """
 
     def __init__(self, task: Task, files: RunFiles | None) -> None:
-        size = _scripts_size(task)
-        self.long_scripts = size > ARGUMENTS_LIMIT
+        own = {key: text for key, text in (("setup", task.setup), ("run", task.run)) if text}
+        size = _size(own)
         any_file = bool(files and files.chosen.files)
         self.size = sum(blob.size for blob in files.chosen.blobs) + len(_place(files.chosen)) if files else 0
-        fits = self.size + (size if self.long_scripts else 0) <= CONFIG_MAP_LIMIT
+        fits = self.size + (size if size > ARGUMENTS_LIMIT else 0) <= CONFIG_MAP_LIMIT
         self.by_config_map = any_file and fits
         self.by_clone = any_file and not fits
+        self.copies = _copies(files.chosen) if files and self.by_clone else []
+        place = "".join(f"{copy}|| exit 1\n" for copy in self.copies)
+        self.scripts = own | ({"place": place} if place else {})
+        self.scripts_size = _size(self.scripts)
+        self.long_scripts = self.scripts_size > ARGUMENTS_LIMIT
         self.config_map = self.long_scripts or self.by_config_map
         self._content = [files.chosen.digest if files and self.by_config_map else None]
-        self._content += [task.setup, task.run] if self.long_scripts else []
+        self._content += [task.setup, task.run, *([place] if place else [])] if self.long_scripts else []
 
     def config_map_name(self, run_name: str) -> str:
         """Return a name for just this content: a pod that asks for it gets no other."""
         return f"{run_name}-{hashlib.sha256(json.dumps(self._content).encode()).hexdigest()[:10]}"
 
 
-def _scripts_size(task: Task) -> int:
-    return sum(len(script.encode()) for script in (task.setup, task.run) if script)
+def _size(scripts: Mapping[str, str]) -> int:
+    return sum(len(script.encode()) for script in scripts.values())
 
 
 def _beginning(task: Task) -> str:
@@ -238,10 +243,16 @@ def _copy(source: str, destination: str) -> str:
     return f"mkdir -p {destination} && cp -RP {source} {destination}/ "
 
 
-def _copy_mount(mount: FileMount, chosen: FileSet) -> str:
+def _copies(chosen: FileSet) -> list[str]:
+    paths = {file.entry.path for file in chosen.files}
+    return [_copy_mount(mount, alone=mount.source.encode() in paths) for mount in chosen.mounts]
+
+
+def _copy_mount(mount: FileMount, *, alone: bool) -> str:
+    """Return what copies a file, if that is what stands there `alone`, else a folder."""
     source = "/".join([_here("clone/repository"), *([shlex.quote(mount.source)] if mount.source else [])])
     place = _path(mount.destination.encode()).decode()
-    if any(file.entry.path == mount.source.encode() for file in chosen.files):
+    if alone:
         return f'mkdir -p "$(dirname {place})" && cp -RP {source} {place} '
     return _copy(f"{source}/.", place)
 

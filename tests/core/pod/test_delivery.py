@@ -18,7 +18,6 @@ from reconciler.core.pod.delivery import (
     RunFiles,
     deliver,
     owned_objects,
-    shown_objects,
 )
 from reconciler.core.render import RunIdentity, render_job
 from reconciler.core.repository_files import FileSet, PlacedFile
@@ -167,19 +166,45 @@ def test_scripts_beyond_the_arguments_limit_travel_in_the_config_map(task: Build
     assert main["args"][2:] == [f'. "$${{JOB_FILES:-/run/job-reconciler}}/files/{name}"' for name in ("setup", "run")]
 
 
-def test_a_secret_in_a_file_goes_into_a_secret_of_the_run_and_is_shown_nowhere(task: Build) -> None:
+def test_copies_from_a_clone_beyond_the_limit_travel_in_the_config_map(task: Build, tmp_path: Path) -> None:
+    """And do there what they would do as arguments."""
+    mounts = tuple(FileMount("a", f"~/{'long' * 50}/{n}", f"file_mounts.{n}") for n in range(200))
+    entry = TreeEntry(REGULAR, "a", CONFIG_MAP_LIMIT + 1, b"a")
+    placed = tuple(PlacedFile(mount.destination.encode(), entry, mount) for mount in mounts)
+    made, files = task(file_mounts=mounts), RunFiles(FileSet("c" * 40, mounts, placed), URL)
+    held = config_map_of(made, files, {})
+    main = spec_of(rendered(made, files))["containers"][0]
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/place").write_bytes(held["place"])
+    (tmp_path / "clone/repository").mkdir(parents=True)
+    (tmp_path / "clone/repository/a").write_text("content")
+    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "JOB_FILES": str(tmp_path)}
+    subprocess.run(["bash", "-c", main["args"][2].replace("$$", "$")], env=environ, cwd="/", check=True)
+
+    assert held.keys() == {"place", "run"}
+    assert max(map(len, main["args"])) < ARGUMENTS_LIMIT
+    assert {path.read_text() for path in (tmp_path / ("long" * 50)).iterdir()} == {"content"}
+    assert len(list((tmp_path / ("long" * 50)).iterdir())) == len(mounts)
+
+
+def test_scripts_that_no_config_map_holds_are_refused(task: Build) -> None:
+    job, problems = render_job(task(run="x" * CONFIG_MAP_LIMIT, setup="y"), SITE, RUN, None)
+
+    assert (job, problems[0].code) == (None, "files")
+    assert f"have {CONFIG_MAP_LIMIT + 1} bytes, and a ConfigMap holds {CONFIG_MAP_LIMIT}" in problems[0].message
+
+
+def test_a_secret_in_a_file_goes_into_a_secret_of_the_run_and_nowhere_else(task: Build) -> None:
     made = task(secret_values={"TOKEN": "s3cret"}, secrets={"OTHER": "OTHER"})
     job = rendered(made, None)
     (secret,) = owned_objects(made, job, None, {})
-    (shown,) = shown_objects([secret])
     variables = {e["name"]: e.get("valueFrom") for e in spec_of(job)["containers"][0]["env"]}
 
     assert (secret["kind"], secret["metadata"]["name"], secret["immutable"]) == ("Secret", "train-1-secrets", True)
     assert base64.b64decode(secret["data"]["TOKEN"]) == b"s3cret"
     assert variables["TOKEN"] == {"secretKeyRef": {"name": "train-1-secrets", "key": "TOKEN", "optional": False}}
     assert variables["OTHER"]["secretKeyRef"]["name"] == SITE.secret
-    assert shown["stringData"] == {"TOKEN": "(not shown)"}
-    for text in (repr(made), str(job), str(shown)):
+    for text in (repr(made), str(job)):
         assert "s3cret" not in text
         assert secret["data"]["TOKEN"] not in text
 
