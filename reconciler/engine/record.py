@@ -8,6 +8,7 @@ from reconciler.cluster.interface import LOCAL
 from reconciler.core.document import recorded_runs
 from reconciler.core.schema.fields import did_you_mean, listed
 from reconciler.core.settings import parse_site
+from reconciler.core.status.commit_message import lines_about
 from reconciler.core.status.document_shape import check_document
 from reconciler.core.status.document_text import load
 from reconciler.engine.declare import JOBS
@@ -142,7 +143,7 @@ def _freshness(repository: Repository, place: StatusPlace, record: Record) -> st
 def read_job(
     repository: Repository, options: Options, context: str | None, job: str
 ) -> tuple[Document, tuple[str, ...]]:
-    """Return a job's document and the lines of its history, the newest first.
+    """Return a job's document and the lines of its history, the newest first: what each commit says of it.
 
     `job` is its name, one of its runs such as `train-3`, or the path of its file. Raises UsageError for an unknown job.
     """
@@ -156,4 +157,5 @@ def read_job(
     runs = [f"{name}-{run.number}" for run in recorded_runs(document)]
     if job not in (name, document["file"], *runs):
         raise UsageError(f"job {name} has no run {job!r} on record, but {listed(runs) or 'none'}; {status.freshness}")
-    return document, history(repository, status.record.tip, f"{JOBS}{name}.yaml")
+    commits = history(repository, status.record.tip, f"{JOBS}{name}.yaml")
+    return document, tuple(f"{head} {'; '.join(lines_about(name, body)) or subject}" for head, subject, body in commits)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from reconciler.source.repository import Repository
 
 
-def history(repository: Repository, tip: str | None, path: str) -> tuple[str, ...]:
-    """Return a line a commit that changed the file: short hash, time, subject; the newest first.
+def history(repository: Repository, tip: str | None, path: str) -> tuple[tuple[str, str, str], ...]:
+    """Return each commit that changed the file: short hash and time, subject, body; the newest first.
 
     A shallow clone knows only as far back as it was fetched.
     """
     if tip is None:
         return ()
-    log = repository.run("log", "--no-color", "--date=iso-strict", "--format=%h %ad %s", tip, "--", path)
-    return tuple(log.decode("utf-8", "replace").splitlines())
+    form = "%h %ad%x01%s%x01%b"
+    log = repository.run("log", "-z", "--no-color", "--date=iso-strict", f"--format={form}", tip, "--", path)
+    commits = (commit.split("\x01", 2) for commit in log.decode("utf-8", "replace").split("\0") if commit)
+    return tuple((head, subject, body) for head, subject, body in commits)
 
 
 def commit_time(repository: Repository, commit: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from reconciler.core.status.queue import run_id
@@ -26,7 +27,7 @@ def commit_message(
     What went wrong comes first; of many transitions the subject names some and counts the others. `actions` add what no
     job's document shows: PriorityClasses and pruned Jobs.
     """
-    told = transitions(before, after)
+    told = transitions(before, after, actions)
     told += [(f"{_subject(action)} {_DONE[action.verb]}", action.reason) for action in actions if _is_news(action)]
     lines = [f"- {one_line(what, why)}" for what, why in told[:_MOST_LINES]]
     if len(told) > _MOST_LINES:
@@ -35,10 +36,34 @@ def commit_message(
     return "\n\n".join([_headline([what for what, _ in told]), *body, f"Source-Commit: {source_commit}"]) + "\n"
 
 
-def transitions(before: Mapping[str, Document], after: Mapping[str, Document | None]) -> list[tuple[str, str | None]]:
-    """Return what happened to each job, in a few words and the worst first, and why."""
-    changed = sorted(after.items(), key=lambda item: (_urgency(item[1]), item[0]))
-    return [line for name, document in changed if (line := _transition(name, before.get(name), document))]
+def transitions(
+    before: Mapping[str, Document], after: Mapping[str, Document | None], actions: Sequence[Action] = ()
+) -> list[tuple[str, str | None]]:
+    """Return what happened to each job, in a few words and the worst first, and why; `actions` say why of a replace."""
+    replaced = {a.job: a.reason for a in actions if a.verb is Verb.REPLACE and a.result is Result.DONE}
+    lines = []
+    for name, document in sorted(after.items(), key=lambda item: (_urgency(item[1]), item[0])):
+        if line := _transition(name, before.get(name), document):
+            lines.append(line)
+        if left := _left_behind(before.get(name), document, replaced.get(name)):
+            lines.append(left)
+    return lines
+
+
+def lines_about(job: str, body: str) -> list[str]:
+    """Return what a message's body tells of one job and its runs, without the dashes."""
+    about = re.compile(rf"- ({re.escape(job)}(?:-\d+)? .*)")
+    return [found[1] for line in body.splitlines() if (found := about.fullmatch(line))]
+
+
+def _left_behind(before: Document | None, after: Document | None, why: str | None) -> tuple[str, str | None] | None:
+    """Return how the run ended in whose place another one came, unless that was known before."""
+    if before is None or after is None or not before["run"]:
+        return None
+    entry = next((run for run in after.get("runs", ()) if run["uid"] == before["run"]["uid"]), None)
+    if entry is None or entry["state"] == before["state"]:
+        return None
+    return f"{run_id(before)} {before['state']} -> {entry['state']}", why
 
 
 def _transition(name: str, before: Document | None, after: Document | None) -> tuple[str, str | None] | None:
@@ -54,6 +79,8 @@ def _transition(name: str, before: Document | None, after: Document | None) -> t
         return f"{who} {before['state']} -> {state}", why
     if after["recoveries"] != before["recoveries"]:
         return f"{who} recoveries {before['recoveries']} -> {after['recoveries']}", None
+    if after["reason"] and after["reason"] != before["reason"]:
+        return f"{who} {state}, {after['reason']}", after["message"]
     return None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.core.status.commit_message import commit_message
+from reconciler.core.status.commit_message import commit_message, lines_about
 from reconciler.model import Action, Document, Result, Verb
 
 SHA = "5" * 40
@@ -32,6 +32,12 @@ def message(before: list[Document], after: list[Document], actions: tuple[Action
         pytest.param(document(), document(state="RECOVERING"), "train-3 RUNNING -> RECOVERING", id="transition"),
         pytest.param(document(), document(recoveries=2), "train-3 recoveries 0 -> 2", id="recovered between two looks"),
         pytest.param(None, document(state="INVALID", number=None), "train INVALID", id="invalid"),
+        pytest.param(
+            document(state="PENDING"),
+            document(state="PENDING", reason="Unschedulable", message="0/1 nodes"),
+            "train-3 PENDING, Unschedulable",
+            id="why it waits",
+        ),
         pytest.param(document(), document(commit="x"), "Update details", id="details"),
     ],
 )
@@ -68,6 +74,29 @@ def test_whole_message() -> None:
         "\n"
         f"Source-Commit: {SHA}\n"
     )
+
+
+def test_a_replaced_run() -> None:
+    """Both are told, the new one and the end of the old one, and why."""
+    runs = [{"number": 3, "uid": "uid-3", "state": "CANCELLED"}]
+    why = "a new version of jobs/train.yaml, in the place of train-3"
+    action = Action(Verb.REPLACE, "Job", "team-a", "train-4", "train", why, Result.DONE)
+    text = message([document()], [document(state="PENDING", number=4, runs=runs)], (action,))
+
+    assert text.splitlines()[2:4] == ["- train-4 created", f"- train-3 RUNNING -> CANCELLED: {why}"]
+    assert text.startswith("train-4 created, train-3 RUNNING -> CANCELLED\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        pytest.param("- a-1 created\n- b-2 RUNNING -> FAILED: no\n", ["b-2 RUNNING -> FAILED: no"], id="its run"),
+        pytest.param("- b INVALID: no\n- bb-1 created\n- b-x-1 created\n", ["b INVALID: no"], id="no run, and others"),
+        pytest.param("", [], id="nothing"),
+    ],
+)
+def test_lines_about_a_job(body: str, lines: list[str]) -> None:
+    assert lines_about("b", body) == lines
 
 
 def test_many_transitions_stay_short() -> None:
