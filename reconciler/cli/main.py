@@ -94,7 +94,11 @@ def cli(ctx: click.Context, /, **arguments: Any) -> None:
     if ctx.invoked_subcommand is None:
         from reconciler.cli.run import run
 
-        run(**arguments)
+        try:
+            run(**arguments)
+        except KeyboardInterrupt:
+            click.echo("reconcile: interrupted; nothing is lost, the next pass goes on from here", err=True)
+            sys.exit(ExitCode.INTERRUPTED)
     for option in ctx.command.params:
         if ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE:
             words = f"{ctx.invoked_subcommand} {option.opts[0]}"
@@ -112,7 +116,7 @@ def main() -> NoReturn:
         interruptible()
         code = _run()
     except (KeyboardInterrupt, click.Abort):
-        click.echo("reconcile: interrupted; nothing is lost, the next pass goes on from here", err=True)
+        click.echo("reconcile: interrupted", err=True)
         code = ExitCode.INTERRUPTED
     end(code)
 

@@ -29,11 +29,12 @@ def stream_logs(  # noqa: PLR0913 - beyond five by name only
     """Yield the output of a job's newest run, or of the run that `job` names (`train-3`), attempt by attempt.
 
     What an attempt printed goes with its pod, so earlier attempts are often gone; `say` tells when another one begins.
-    With `follow`, goes on until the run has ended. Of several nodes it is that of one `rank`. `home` is the namespace
-    to look in for who may not look everywhere. Raises UsageError when the cluster has no such job, or the job no such
-    rank.
+    With `follow`, goes on until the run has ended, and tells once what it waits for. Of several nodes it is that of one
+    `rank`. `home` is the namespace to look in for who may not look everywhere. Raises UsageError when the cluster has
+    no such job, or the job no such rank.
     """
     printed: set[str] = set()
+    told: object = None
     while True:
         run, pods = _find(cluster, owner, job, home, rank)
         for pod in pods:
@@ -42,9 +43,11 @@ def stream_logs(  # noqa: PLR0913 - beyond five by name only
                 if len(pods) > 1 or len(printed) > 1:
                     say(f"attempt {pod['metadata']['name']}")
                 yield from _output(cluster, pod, follow=follow)
+        waits_for = run.observation.state, run.observation.reason
+        if not printed and waits_for != told:
+            told = waits_for
+            say(f"{run.job}-{run.number} {_silence(run)}")
         if run.finished or not follow:
-            if not printed:
-                say(f"{run.job}-{run.number} {_silence(run)}")
             return
         time.sleep(SECONDS_BETWEEN_LOOKS)
 

@@ -23,7 +23,7 @@ class FaultyCluster:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.cluster, name)
-        if name not in {"create", "patch", "delete", "get"}:
+        if name not in {"create", "patch", "delete", "get", "list"}:
             return found
 
         def call(*arguments: Any, **options: Any) -> Any:
@@ -31,7 +31,7 @@ class FaultyCluster:
             if isinstance(subject, dict):
                 kind, called = subject["kind"], subject["metadata"]["name"]
             else:
-                kind, called = arguments[:2]
+                kind, called = (*arguments, "")[:2]
             word = "dry-run" if options.get("dry_run") else name
             self.calls.append((word, kind, called))
             if word in self.before:

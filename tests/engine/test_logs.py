@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
 from faulty_cluster import FaultyCluster, job_manifest
 
+from reconciler.engine import logs
 from reconciler.engine.logs import stream_logs
-from reconciler.errors import UsageError
+from reconciler.errors import ClusterUnreachable, UsageError
 from reconciler.model import Manifest
 
 
@@ -28,6 +30,23 @@ def test_a_suspended_run(cluster: FaultyCluster) -> None:
     cluster.create(suspended("train-2"))
 
     assert said(cluster, "train") == ["train-2 has no output: SUSPENDED, until its file takes `suspend` away"]
+
+
+def test_following_a_run_that_waits(cluster: FaultyCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who follows learns once what there is to wait for."""
+    cluster.create(suspended("train-2"))
+    told: list[str] = []
+    looks = itertools.count()
+
+    def away_after_some_looks(*_: object, **__: object) -> None:
+        if next(looks) > 8:
+            raise ClusterUnreachable("enough")
+
+    monkeypatch.setattr(logs, "SECONDS_BETWEEN_LOOKS", 0.01)
+    cluster.before["list"] = away_after_some_looks
+    with pytest.raises(ClusterUnreachable):
+        list(stream_logs(cluster, "us", "train", home="default", follow=True, say=told.append))
+    assert told == ["train-2 has no output: SUSPENDED, until its file takes `suspend` away"]
 
 
 def test_a_run_that_was_replaced(cluster: FaultyCluster) -> None:
