@@ -29,7 +29,7 @@ from reconciler.core.pod.several_nodes import search_variables
 from reconciler.core.pod.sidecars import with_native_sidecars
 from reconciler.core.pod.supervisor import FAILURES_ANNOTATION, FAILURES_VARIABLE, GRACE_VARIABLE
 from reconciler.core.provenance import Origins, mark, mark_layers
-from reconciler.core.schema.fields import listed
+from reconciler.core.schema.fields import bounded, listed
 from reconciler.model import (
     ANNOTATION_PREFIX,
     COMMIT,
@@ -157,7 +157,7 @@ def _compose(task: Task, site: Site, run: RunIdentity, files: RunFiles | None) -
     names = [variable["name"] for variable in inputs.variables]
     problems += [*of_metadata, *check_layers(inputs.layers, inputs.metadata_layers, names, task.path)]
     problems += [*_check_gpus(task), *_check_image(task, run.context), *check_delivery(task, files)]
-    return _Composed(merged, pod, custom), problems
+    return _Composed(merged, pod, custom), [*bounded(problems)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def parse_site(files: Mapping[str, bytes]) -> tuple[Site, list[Problem]]:
             else:
                 reader.error((), "wrong-type", f"settings are a mapping, not {kind(document.value)}")
             found = list(with_yaml_problems(found, reader.problems))
-        problems += found
+        problems += found if documents else with_yaml_problems(found, ())
     return replace(site, site_hash=_site_hash(site)), problems
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from reconciler.core.schema.environment import read_envs, read_secrets
-from reconciler.core.schema.fields import Reader, kind, shown, with_yaml_problems
+from reconciler.core.schema.fields import Reader, bounded, kind, shown, with_yaml_problems
 from reconciler.core.schema.files import Paths
 from reconciler.core.schema.name_rules import job_name
 from reconciler.core.schema.resources import Request, read_resources
@@ -41,7 +41,7 @@ def parse_task_file(path: str, data: bytes) -> TaskFile:
     if len(documents) > 1:
         return TaskFile(path, None, None, with_yaml_problems(problems, [_too_many(path, documents)]))
     if not documents:
-        return TaskFile(path, None, None, tuple(problems))
+        return TaskFile(path, None, None, with_yaml_problems(problems, ()))
     return _parse_one(path, documents[0], tuple(problems))
 
 
@@ -142,7 +142,7 @@ def _task(reader: Reader, path: str, name: str | None, value: dict[str, Any]) ->
         workdir=workdir,
         file_mounts=file_mounts,
         secret_values=values,
-        warnings=reader.problems,
+        warnings=bounded(reader.problems),
     )
 
 

@@ -335,6 +335,8 @@ class _Builder:
         place: Any
         while type(key_event := next_event()) is not MappingEndEvent:
             self._nodes += 1
+            if self._nodes > self._most_nodes:
+                raise self._fault(key_event, "too-many-values", _TOO_MANY)
             if type(key_event) is not ScalarEvent or key_event.anchor:
                 key_event = self._key(key_event)
             if key_event is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from reconciler.core.limits import check_limits
 from reconciler.core.priority import check_priority_files, parse_priority_file
+from reconciler.core.schema.fields import bounded
 from reconciler.core.settings import parse_site
 from reconciler.core.task import parse_task_file
 from reconciler.core.yaml import FieldPath, MarkedDocument, field_path, parse_documents
@@ -51,8 +52,16 @@ class Declared:
     def problems(self) -> tuple[Problem, ...]:
         """Every problem: settings first, then classes, then jobs, each in order of file."""
         tasks = [p for file in self.task_files for p in file_problems(file)]
-        classes = [p for file in self.priority_files for p in file.problems]
-        return (*self.site_problems, *classes, *self.problems_across, *tasks)
+        return (*self.site_problems, *self.class_problems, *tasks)
+
+    @property
+    def class_problems(self) -> tuple[Problem, ...]:
+        """What is wrong with classes: within each file, then across the files."""
+        across: dict[str, list[Problem]] = {}
+        for problem in self.problems_across:
+            across.setdefault(problem.path, []).append(problem)
+        within = (p for file in self.priority_files for p in file.problems)
+        return (*within, *(p for problems in across.values() for p in bounded(problems)))
 
 
 def declare(files: Mapping[str, bytes], limits: Limits = ALL_ALLOWED) -> Declared:
@@ -98,7 +107,7 @@ def _within_limits(file: TaskFile, limits: Limits, site: Site) -> TaskFile:
     broken = dict.fromkeys(problem for each in both for problem in check_limits(file.task, each, site))
     if not broken:
         return file
-    return TaskFile(path=file.path, name=file.name, task=None, problems=(*file.problems, *broken))
+    return TaskFile(path=file.path, name=file.name, task=None, problems=(*file.problems, *bounded(broken)))
 
 
 def locate(problems: Iterable[Problem], files: Mapping[str, bytes]) -> list[Problem]:

@@ -18,6 +18,7 @@ from reconciler.core.git_tree import SYMLINK
 from reconciler.core.limits import check_clone
 from reconciler.core.pod.delivery import RunFiles, is_cloned, is_packed, needs_objects, owned_objects
 from reconciler.core.repository_files import FileSet, choose_files, mounts_of, needs_files
+from reconciler.core.schema.fields import bounded
 from reconciler.model import FileMount, Limits, Manifest, Problem, Severity, Site, Task, TreeEntry
 
 _PATH = attrgetter("path")
@@ -75,7 +76,7 @@ class Files:
         refused = dict.fromkeys(p for limits in self.limits for p in check_clone(task, limits, self.site))
         if refused and is_cloned(task, files):
             problems += refused
-        return files, problems
+        return files, [*bounded(problems)]
 
     def maker(self, task: Task, job: Manifest) -> Callable[[], tuple[Manifest, ...]] | None:
         """Return what makes the objects that go with a task's Job, None when there are none. No contents are read."""

@@ -202,10 +202,9 @@ def _cancellations(facts: Facts) -> dict[str, Cancellation]:
 
 
 def _priorities(facts: Facts) -> Document:
-    problems = [p for file in facts.source.declared.priority_files for p in file.problems]
     return priorities_document(
         facts.source.declared.priority_classes,
         facts.live.priority_classes,
         owner=facts.source.owner,
-        problems=[*problems, *facts.source.declared.problems_across],
+        problems=facts.source.declared.class_problems,
     )

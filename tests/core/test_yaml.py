@@ -288,6 +288,20 @@ def test_a_field_name_leads_back_to_its_path(steps: list[str | int]) -> None:
     assert field_path(field_name(path)) == path
 
 
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        pytest.param("".join(f"k{n}: 1\n" for n in range(4_999)), [], id="as many as may be"),
+        pytest.param("".join(f"k{n}: 1\n" for n in range(50_000)), ["too-many-values"], id="one mapping"),
+        pytest.param("a: 1\n" * 50_000, ["duplicate-key"] * 4_999 + ["too-many-values"], id="one key"),
+        pytest.param("a: {" + ", ".join(f"k{n}" for n in range(50_000)) + "}", ["too-many-values"], id="keys alone"),
+    ],
+)
+def test_keys_are_counted(text: str, problems: list[str]) -> None:
+    """What follows too many is not read, however they are written."""
+    assert [problem.code for problem in parse_documents(text, "f.yaml")[1]] == problems
+
+
 def test_a_key_that_is_cut_leads_to_its_line_where_it_is_the_only_one() -> None:
     (document,), _ = parse_documents(f"a:\n- b:\n    c=1: x\n    {'d' * 99}: x\n    e=1: x\n    e=2: x\n", "f.yaml")
     names = [field_name(("a", 0, "b", key)) for key in document.value["a"][0]["b"]]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 80
 _LISTED = 10
+_MOST_PROBLEMS = 50
+_MORE = "more-problems"
 _LONGEST_NAME = 64
 
 
@@ -169,14 +171,30 @@ class Reader:
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Sort the problems of one file by their place in it."""
-    return tuple(sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0)))
+    """Sort the problems of one file by their place in it; how many more there are stands last."""
+    return tuple(sorted(problems, key=lambda one: (one.code == _MORE, one.line or 0, one.column or 0)))
+
+
+def bounded(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Cut the problems of one file to what somebody reads, and to what a status document can hold.
+
+    Errors stay before warnings do, so that a file with an error never looks like one without. The last one then says
+    how many more there are.
+    """
+    found = tuple(problems)
+    ranked = sorted(range(len(found)), key=lambda at: found[at].severity is not Severity.ERROR)
+    kept, left = sorted(ranked[:_MOST_PROBLEMS]), [found[at] for at in ranked[_MOST_PROBLEMS:]]
+    if not left:
+        return found
+    message = f"and {len(left)} more problem{'s' if len(left) > 1 else ''}"
+    more = Problem(left[0].severity, _MORE, left[0].path, message)
+    return (*(found[at] for at in kept), more)
 
 
 def with_yaml_problems(broken: Sequence[Problem], found: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Add what is wrong with a file's YAML to what its reader found; of one field the former says all."""
+    """Add what is wrong with a file's YAML to what its reader found, bounded; of one field the former says all."""
     told = {problem.field for problem in broken if problem.field}
-    return in_order([*broken, *(problem for problem in found if problem.field not in told)])
+    return bounded(in_order([*broken, *(problem for problem in found if problem.field not in told)]))
 
 
 def fits(value: object, shapes: Iterable[Shape]) -> bool:
