@@ -71,7 +71,7 @@ def run(
         if dry_run:
             report = plan(repository, live, options)
         elif wait:
-            report = _wait(repository, live, options, goal=wait, timeout=patience)
+            report = _wait(repository, live, options, goal=wait, timeout=patience, output=output)
         else:
             report = reconcile(repository, live, options)
     print_report(report, output, waited=bool(wait))
@@ -102,7 +102,7 @@ def _check_combination(
 
 
 def print_report(report: Report, output: str, *, waited: bool = False) -> None:
-    """Print what a pass did, and after a wait what became of the jobs; problems and notes go to stderr."""
+    """Print what a pass did, or after a wait, which has printed that, the jobs; problems and notes go to stderr."""
     if output == "json":
         print_json(
             commit=report.commit,
@@ -113,8 +113,9 @@ def print_report(report: Report, output: str, *, waited: bool = False) -> None:
             superseded=report.superseded,
         )
     else:
-        print_actions(report.actions)
-        if waited:
+        if not waited:
+            print_actions(report.actions)
+        else:
             print_queue(list(report.documents.values()))
         if report.status_commit:
             click.echo(f"status committed: {report.status_commit[:10]}")
@@ -133,10 +134,12 @@ def _one_of_many(repository: Repository, cluster: Cluster, options: Options) -> 
         gc.collect()
 
 
-def _wait(repository: Repository, cluster: Cluster, options: Options, *, goal: str, timeout: float | None) -> Report:
+def _wait(
+    repository: Repository, cluster: Cluster, options: Options, *, goal: str, timeout: float | None, output: str
+) -> Report:
     from reconciler.engine.wait import wait_for
 
-    progress = _Progress()
+    progress = _Progress(actions=output != "json")
 
     def one_pass(commit: str | None) -> Report:
         return _one_of_many(repository, cluster, replace(options, ref=commit) if commit else options)
@@ -160,24 +163,33 @@ class _Story:
             return []
         before = report.recorded if self._known is None else self._known
         names = sorted(before.keys() | report.documents.keys())
-        told = transitions(before, {name: report.documents.get(name) for name in names})
+        told = transitions(before, {name: report.documents.get(name) for name in names}, report.actions)
         self._known, now = report.documents, rfc3339(datetime.now(UTC))
         return [f"{now} {one_line(what, why)}" for what, why in told]
 
 
 class _Progress:
-    """Tells on stderr how a wait goes: the transitions, and on a terminal a line that says what it is waiting for."""
+    """Tells how a wait goes: first the actions, then on stderr the transitions and what it is waiting for.
 
-    def __init__(self) -> None:
+    On a terminal that is a line which is written anew at each pass, elsewhere it is said once.
+    """
+
+    def __init__(self, *, actions: bool) -> None:
         self.on = sys.stderr.isatty()
         self.story = _Story()
+        self._begins, self._prints_actions = True, actions
 
     def show(self, report: Report) -> None:
+        if self._begins and self._prints_actions:
+            print_actions(report.actions)
         if lines := self.story.lines(report):
             self.clear()
             click.echo("\n".join(lines), err=True)
         states = [document["state"] for document in report.documents.values()]
         text = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
+        if self._begins and not self.on and text:
+            note(f"waiting for the jobs: {text}")
+        self._begins = False
         self._print(f"waiting: {text}")
 
     def clear(self) -> None:

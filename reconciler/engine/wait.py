@@ -74,10 +74,14 @@ def _waited_for(report: Report, goal: str) -> list[str]:
     """Say of each job that has not got to the goal where it is."""
     held = {action.job for action in report.actions if action.verb is Verb.HOLD and action.needs_attention}
     return [
-        f"{name} {document['state']}" + (f" ({document['reason']})" if document["reason"] else "")
+        f"{name} {document['state']}" + (f" ({why})" if (why := _why(document)) else "")
         for name, document in sorted(report.documents.items())
         if name not in held and not _reached(document, goal)
     ]
+
+
+def _why(document: Document) -> str:
+    return ": ".join(filter(None, (document["reason"], document["message"])))
 
 
 def _reached(document: Document, goal: str) -> bool:

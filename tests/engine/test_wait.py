@@ -14,12 +14,17 @@ from reconciler.model import Action, Document, Problem, Result, Severity, State,
 
 
 def document(
-    state: State, *, file: str | None = "jobs/a.yaml", ran: bool = True, reason: str | None = None
+    state: State,
+    *,
+    file: str | None = "jobs/a.yaml",
+    ran: bool = True,
+    reason: str | None = None,
+    message: str | None = None,
 ) -> Document:
     """Make the part of a status document that a wait looks at."""
     started = "2026-01-01T00:00:00Z" if ran and state is not State.PENDING else None
     run = {"number": 1, "task_hash": "h", "uid": "u"} if ran else None
-    return {"file": file, "state": state.value, "run": run, "started_at": started, "reason": reason}
+    return {"file": file, "state": state.value, "run": run, "started_at": started, "reason": reason, "message": message}
 
 
 def report(**documents: Document) -> Report:
@@ -90,12 +95,14 @@ def test_later_passes_stay_at_the_commit_of_the_first() -> None:
 
 def test_a_time_out_says_for_whom_it_waited() -> None:
     """The jobs go on; the person learns which ones, and why."""
-    one_pass, _ = passes(report(a=document(State.PENDING, reason="Unschedulable"), b=document(State.RUNNING)))
+    one_pass, _ = passes(
+        report(a=document(State.PENDING, reason="Unschedulable", message="0/1 nodes"), b=document(State.RUNNING))
+    )
     ended = wait_for("started", one_pass, timeout=0.1)
 
     assert ended.exit_code is ExitCode.FAILED
     assert ended.timed_out is not None
-    assert ended.timed_out.message.startswith("not started in time: a PENDING (Unschedulable); they go on")
+    assert ended.timed_out.message.startswith("not started in time: a PENDING (Unschedulable: 0/1 nodes); they go on")
 
 
 def test_jobs_that_need_a_person_are_not_waited_for() -> None:

@@ -66,18 +66,18 @@ def test_what_a_person_must_decide_is_not_waited_for(local_team: Team) -> None:
 
 
 def test_a_wait_that_is_interrupted(local_team: Team) -> None:
-    """Ctrl-C ends it with 130 and a word of comfort; the job runs on, and the next pass finds it."""
+    """It says at once what it did. Ctrl-C ends it with 130 and a word of comfort; the next pass finds the job."""
     team = local_team
     team.commit({"jobs/train.yaml": team.task(team.gated("train"))})
-    with (team.folder.parent / "output").open("w+b") as output:
-        process = team.start("--once", "--wait", "finished", output=output)
-        team.until(lambda: team.git(team.folder, "branch", "--list", team.status_branch), "the first pass")
+    output = team.folder.parent / "output"
+    with output.open("wb") as stream:
+        process = team.start("--once", "--wait", "finished", output=stream)
+        team.until(lambda: "reconcile: waiting for the jobs: 1 " in output.read_text(), "the first pass")
         process.send_signal(signal.SIGINT)
-        code = process.wait(20)
-        output.seek(0)
-        text = output.read().decode()
+        code, text = process.wait(20), output.read_text()
 
     assert code == 130
+    assert re.search(r"^create +done +Job/\S*/train-1 ", text, re.MULTILINE), text
     assert text.splitlines()[-1] == "reconcile: interrupted; nothing is lost, the next pass goes on from here"
     assert "Traceback" not in text
     assert team.reach("train", "RUNNING")["run"]["number"] == 1
