@@ -57,7 +57,7 @@ def command(
     options = Options(ref=ref, in_ci=in_ci(), limits=read_limits(limits), **given)
     with open_repository(repo) as repository, open_cluster(cluster) as live:
         report = plan(repository, live, options)
-        previews, why_not = preview_jobs(live, report.actions)
+        previews, why_not = preview_jobs(live, report.actions, report.waiting)
     if output == "json":
         print_json(
             commit=report.commit,

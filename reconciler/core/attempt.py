@@ -81,6 +81,12 @@ def read_pod(pod: Manifest) -> PodReading:
     )
 
 
+def waits_for_node(pod: Manifest) -> bool:
+    """Tell whether the scheduler looks for a node for a pod; behind a scheduling gate it does not yet."""
+    unbound = _stage(pod, mapping(pod.get("status"))) is Stage.UNBOUND
+    return unbound and not mapping(pod.get("spec")).get("schedulingGates")
+
+
 def text(value: object) -> str | None:
     """Return a text that is not empty, on one line and cut to a length that a status can bear."""
     if not isinstance(value, str) or not value.strip():
@@ -190,7 +196,8 @@ def _why_ended(pod: Manifest, status: Manifest, ended: Manifest, said: Manifest)
 
 def _deadline(pod: Manifest) -> str:
     metadata, node = mapping(pod.get("metadata")), mapping(pod.get("spec")).get("nodeName")
-    return f"pod {metadata.get('name')} on node {node} has until {metadata.get('deletionTimestamp')} to end"
+    where = f" on node {node}" if node else ""
+    return f"pod {metadata.get('name')}{where} has until {metadata.get('deletionTimestamp')} to end"
 
 
 def _failed_init(status: Manifest) -> tuple[str, str | None] | None:

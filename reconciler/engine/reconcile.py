@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from reconciler.cluster.interface import Cluster
+from reconciler.core.attempt import waits_for_node
 from reconciler.engine.apply import WRITES, apply, skip
 from reconciler.engine.dry_run import dry_run, refused
 from reconciler.engine.options import Options
@@ -72,9 +73,11 @@ def plan(repository: Repository, cluster: Cluster, options: Options) -> Report:
     stopped = _stopped(source, cluster, options)
     if stopped:
         return stopped
-    made = make_plan(source, read_live(cluster, source), cluster, options)
+    live = read_live(cluster, source)
+    made = make_plan(source, live, cluster, options)
     actions, refused = dry_run(cluster, made, source)
-    return replace(_report(source, cluster, actions, (*made.problems, *refused)), refusal=made.refusal)
+    report = _report(source, cluster, actions, (*made.problems, *refused))
+    return replace(report, refusal=made.refusal, waiting=tuple(pod for pod in live.pods if waits_for_node(pod)))
 
 
 def _failures(outcomes: tuple[Action, ...]) -> list[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from reconciler.errors import ExitCode
-from reconciler.model import Action, Document, Problem, Result, Severity
+from reconciler.model import Action, Document, Manifest, Problem, Result, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,8 @@ class Report:
 
     `documents` are the status documents of this commit's jobs by name, as they stand after the pass, and `recorded`
     those of before. `refusal` is the guard that stopped it, `undelivered` why the status could not be published,
-    `timed_out` for whom a wait waited in vain. `notes` are for people alone.
+    `timed_out` for whom a wait waited in vain. `waiting` are the pods that a plan found without a node. `notes` are for
+    people alone.
     """
 
     commit: str
@@ -29,6 +30,7 @@ class Report:
     refusal: Problem | None = None
     undelivered: Problem | None = None
     timed_out: Problem | None = None
+    waiting: tuple[Manifest, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.core.attempt import MAX_TEXT, Stage, read_pod, text
+from reconciler.core.attempt import MAX_TEXT, Stage, read_pod, text, waits_for_node
 from reconciler.model import Attempt, Manifest
 
 START, END, TOLD = "2026-03-01T10:00:00Z", "2026-03-01T10:05:00Z", "2026-03-01T10:04:30Z"
@@ -297,6 +297,28 @@ def test_terminating_pod_says_until_when() -> None:
 
     assert reading.reason == "Deleted"
     assert reading.message == f"pod train-3-0-abcde on node node-1 has until {TOLD} to end"
+
+
+def test_terminating_pod_that_had_no_node_names_none() -> None:
+    reading = read_pod(pod("Pending", deleted=True, node=None))
+
+    assert reading.message == f"pod train-3-0-abcde has until {TOLD} to end"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "waits"),
+    [
+        pytest.param(pod("Pending", node=None), True, id="no node"),
+        pytest.param(pod("Pending"), False, id="on a node, and not started"),
+        pytest.param(pod("Pending", node=None, deleted=True), False, id="told to stop"),
+        pytest.param(pod("Failed", node=None), False, id="ended"),
+        pytest.param(
+            {"spec": {"schedulingGates": [{"name": "g"}]}, "status": {"phase": "Pending"}}, False, id="behind a gate"
+        ),
+    ],
+)
+def test_what_the_scheduler_looks_for_a_node_for(manifest: Manifest, waits: bool) -> None:  # noqa: FBT001
+    assert waits_for_node(manifest) is waits
 
 
 @pytest.mark.parametrize(

@@ -117,3 +117,33 @@ def test_what_starts_nothing_is_not_previewed(cluster: FaultyCluster) -> None:
     )
 
     assert preview_jobs(cluster, [suspended]) == ([], [])
+
+
+def waiting_pod(job: str, *, cpus: int, priority: int) -> Manifest:
+    """Make a pod as it waits for a node."""
+    manifest = planned(job, cpus=cpus).manifest
+    assert manifest is not None
+    metadata = {
+        "name": f"{job}-1-0-abcde",
+        "uid": f"uid of {job}",
+        "creationTimestamp": "2026-03-01T10:00:00Z",
+        "labels": manifest["metadata"]["labels"],
+        "ownerReferences": [{"uid": f"uid of {job}-1"}],
+    }
+    return {"metadata": metadata, "spec": manifest["spec"]["template"]["spec"] | {"priority": priority}}
+
+
+def test_what_waits_already_is_judged_first(cluster: FaultyCluster, victim: str) -> None:
+    """A waiting job has the verdict of its own pod, the most urgent first; what the plan ends has none."""
+    sizes = {"late": (4, 1), "huge": (5, 0), "ended": (1, 5), "urgent": (4, 9)}
+    waiting = [waiting_pod(job, cpus=cpus, priority=priority) for job, (cpus, priority) in sizes.items()]
+    ended = job_manifest("ended-1")
+    ended["metadata"]["uid"] = "uid of ended-1"
+    previews, _ = preview_jobs(cluster, [action(Verb.CANCEL, live=ended), planned("next", cpus=1)], waiting)
+
+    assert verdicts(previews) == [
+        ("urgent", Verdict.PREEMPTS, (victim,)),
+        ("late", Verdict.WAITS, ()),
+        ("huge", Verdict.NEVER, ()),
+        ("next", Verdict.WAITS, ()),
+    ]
