@@ -143,8 +143,9 @@ def _go_on(job: _Job, run: LiveRun, wanted: Wanted) -> Action:
         return _hold(job, run, _moves(run, wanted))
     made_for = (metadata.get("annotations") or {}).get(SITE_HASH)
     if made_for and job.options.site_hash and made_for != job.options.site_hash:
-        since = f"site settings changed since run {job.run_name(run.number)} started"
-        return _hold(job, run, f"outdated: {since}; takes effect at the next run")
+        since = f"site settings changed since run {job.run_name(run.number)} was made"
+        now = f"to have it now, {_rerun(job, wanted.task.path)}"
+        return _hold(job, run, f"outdated: {since}; takes effect at the next run; {now}")
     return _on(Verb.KEEP, job, run, f"is what its file asks for ({run.observation.state})")
 
 

@@ -41,7 +41,7 @@ def dry_run(cluster: Cluster, plan: Plan, source: Source) -> tuple[tuple[Action,
             if isinstance(error, WebhookFailed):
                 unwritable[action.kind] = error
             problems += _causes(action, error, plan, source, cluster.context) or [refused(action, str(error))]
-            judged.append(replace(action, needs_attention=True))
+            judged.append(replace(action, reason=f"the server refuses it: {error}", needs_attention=True))
         else:
             judged.append(replace(refusal, result=None) if refusal else action)
     return tuple(judged), locate(problems, source.revision.files)

@@ -189,7 +189,10 @@ WAIT = {"on_change": OnChange.WAIT}
                 (
                     "hold",
                     "train-3",
-                    "outdated: site settings changed since run train-3 started; takes effect at the next run",
+                    (
+                        "outdated: site settings changed since run train-3 was made; takes effect at the next run; "
+                        f"to have it now, {RERUN.format(4)}"
+                    ),
                     False,
                 )
             ],

@@ -287,7 +287,8 @@ def test_a_change_of_the_settings_takes_effect_at_the_next_run(local_team: Team)
     ran = team.reconcile()
     assert (ran.code, ran.actions) == (0, [("hold", "skipped", "train-1")])
     assert ran.reason("train-1") == (
-        "outdated: site settings changed since run train-1 started; takes effect at the next run"
+        "outdated: site settings changed since run train-1 was made; takes effect at the next run; to have it now, "
+        'set the annotation job-reconciler/rerun: "2" in jobs/train.yaml'
     )
 
     team.commit({"jobs/train.yaml": team.task('echo "SITE is $SITE"')})

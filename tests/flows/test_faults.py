@@ -253,6 +253,8 @@ def test_a_user_who_may_only_read(cluster_team: Team, own_control_plane: Control
     assert team.document("train")["message"] == ran.reason("train-1")
     planned = team.run("plan", "-o", "json", "--cluster", "reader")
     assert (planned.code, [p["code"] for p in planned.json["problems"]]) == (3, ["refused-by-cluster"])
+    assert planned.reason("train-1").startswith("the server refuses it: could not create Job")
+    assert planned.json["preview"] == []
 
     team.reconcile("--status-branch", "none")
     assert team.jobs() == ["train-1"]
