@@ -12,6 +12,7 @@ from reconciler.core.decide_priorities import decide_priority_classes
 from reconciler.core.document import is_unfinished, recorded_runs
 from reconciler.core.encoding import pod_template
 from reconciler.core.guards import check_cluster, check_guards
+from reconciler.core.pod.delivery import RunFiles, clones_commit
 from reconciler.core.render import RunIdentity, namespace_of, priority_class_of, render_job
 from reconciler.core.repository_files import FILES_CHANGED
 from reconciler.core.status.document_text import load
@@ -233,7 +234,14 @@ class _Jobs:
         identity = RunIdentity(number, self.source.owner, commit, self.cluster.context, namespace)
         files, problems = self.source.files.of(task)
         manifest, of_pod = render_job(task, self.source.site, identity, files)
-        return manifest, [*problems, *of_pod, *self._not_on_this_machine(task)]
+        return manifest, [*problems, *of_pod, *self._not_on_this_machine(task), *self._not_pushed(task, files)]
+
+    def _not_pushed(self, task: Task, files: RunFiles | None) -> list[Problem]:
+        """Refuse what pods would clone and can't find: such a run fails, and its version has run then."""
+        if not self.source.unpushed or files is None or not clones_commit(task, files):
+            return []
+        message = f"pods clone these files at commit {files.chosen.commit[:10]}, which is not pushed: push it first"
+        return [Problem(Severity.ERROR, "not-pushed", task.path, message, field=files.chosen.mounts[0].field)]
 
     def _not_on_this_machine(self, task: Task) -> list[Problem]:
         """Refuse what would write beside a pod's own folder, where there is no file system of its own."""

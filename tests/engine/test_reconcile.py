@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.cluster.local import LocalCluster
 from reconciler.engine.options import Options
-from reconciler.engine.reconcile import reconcile
+from reconciler.engine.reconcile import plan, reconcile
 from reconciler.engine.record import read_job
 from reconciler.errors import ExitCode, Forbidden, GuardError, SourceError, UsageError
 from reconciler.model import JOB_LABEL, RUN_LABEL, TASK_HASH, Manifest, Result, Verb
@@ -371,6 +371,35 @@ def test_a_commit_that_is_pushed_during_a_pass_is_not_undone(
     assert (report.superseded, report.actions, report.status_commit) == (True, (), None)
     assert report.exit_code is ExitCode.GUARD
     assert east.list("Job") == []
+
+
+def test_what_pods_clone_waits_until_it_is_pushed(
+    clusters: tuple[LocalCluster, LocalCluster],
+    repo: Callable[..., Path],
+    commit: Callable[..., str],
+    git: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    """Their run could only fail, and with it this version; files that go with the run need no remote."""
+    east, _ = clusters
+    folder, remote, url = repo({"code/a": "x"}), tmp_path / "remote.git", "https://git.invalid/a.git"
+    git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", str(remote))
+    git(folder, "config", f"url.{remote}.insteadOf", url)
+    git(folder, "remote", "add", "origin", url)
+    git(folder, "push", "--quiet", "--set-upstream", "origin", "main")
+    jobs = {f"jobs/{name}.yaml": f"workdir: {name}\n{TRAIN}" for name in ("code", "data")}
+    made = commit(folder, {**jobs, "data/large": "x" * 2_000_000})
+    with Repository(folder) as repository:
+        before = plan(repository, east, Options())
+        git(folder, "push", "--quiet")
+        after = plan(repository, east, Options())
+
+    reason = f"pods clone these files at commit {made[:10]}, which is not pushed: push it first"
+    (small, large) = before.actions
+    assert (small.verb, large.verb, large.needs_attention, large.reason) == (Verb.CREATE, Verb.HOLD, True, reason)
+    (problem,) = before.problems
+    assert (problem.code, problem.path, problem.line, problem.field) == ("not-pushed", "jobs/data.yaml", 1, "workdir")
+    assert [action.verb for action in after.actions] == [Verb.CREATE, Verb.CREATE]
 
 
 class Eventful(East):

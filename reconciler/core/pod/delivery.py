@@ -121,7 +121,12 @@ def is_packed(task: Task, files: RunFiles) -> bool:
 
 def is_cloned(task: Task, files: RunFiles) -> bool:
     """Tell whether an init container clones for the run."""
-    return isinstance(task.workdir, GitWorkdir) or _Ways(task, files).by_clone
+    return isinstance(task.workdir, GitWorkdir) or clones_commit(task, files)
+
+
+def clones_commit(task: Task, files: RunFiles) -> bool:
+    """Tell whether it clones this very repository, at the commit of the files."""
+    return _Ways(task, files).by_clone
 
 
 def secret_name(run_name: str) -> str:
