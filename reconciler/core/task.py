@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reconciler.core.schema.controls import DEFAULT_MAX_RECOVERIES, MAX_RECOVERIES
 from reconciler.core.schema.environment import read_envs, read_secrets
 from reconciler.core.schema.fields import Reader, bounded, kind, shown, with_yaml_problems
 from reconciler.core.schema.files import Paths
@@ -112,6 +113,7 @@ def _task(reader: Reader, path: str, name: str | None, value: dict[str, Any]) ->
     setup, run = _scripts(reader, value)
     num_nodes = _num_nodes(reader, fields, name)
     priority_class = _priority_class(reader, request, config.pod_config)
+    max_recoveries = _max_recoveries(reader, config.controls.max_recoveries, request, num_nodes)
     if name is None or run is None or reader.failed:
         return None
     return Task(
@@ -135,7 +137,7 @@ def _task(reader: Reader, path: str, name: str | None, value: dict[str, Any]) ->
         namespace=config.namespace,
         suspend=config.controls.suspend,
         on_change=config.controls.on_change,
-        max_recoveries=config.controls.max_recoveries,
+        max_recoveries=max_recoveries,
         timeout_seconds=config.controls.timeout_seconds,
         set_pod_resource_limits=config.limits_factor,
         volumes=volumes,
@@ -179,6 +181,18 @@ def _num_nodes(reader: Reader, fields: dict[str, Any], name: str | None) -> int:
         message = f"a job of several nodes is a JobSet, whose name begins with a letter: write another name than {name}"
         reader.error(("num_nodes",), "invalid-name", message)
     return number
+
+
+def _max_recoveries(reader: Reader, written: int | None, request: Request, num_nodes: int) -> int:
+    why = "num_nodes" if num_nodes > 1 else "max_restarts_on_errors" if request.max_restarts_on_errors else None
+    if written is not None and why:
+        message = (
+            f"{MAX_RECOVERIES} has no effect where {why} is above {int(why == 'num_nodes')}: a run then comes back "
+            "after each interruption; leave it out, and watch for the problem recovers-often"
+        )
+        place = ("config", "kubernetes", "custom_metadata", "annotations", MAX_RECOVERIES)
+        reader.warning(place, "ignored-field", message)
+    return DEFAULT_MAX_RECOVERIES if written is None else written
 
 
 def _priority_class(reader: Reader, request: Request, pod_config: Manifest) -> str | None:

@@ -75,7 +75,8 @@ config:
 """
     )
 
-    assert dataclasses.replace(task, task_hash="") == Task(
+    assert [(problem.code, problem.line) for problem in task.warnings] == [("ignored-field", 31)]
+    assert dataclasses.replace(task, task_hash="", warnings=()) == Task(
         path=PATH,
         name="train-llm",
         original_name="Train_LLM",
@@ -351,3 +352,24 @@ def test_a_container_may_have_any_kind_of_name(name: str) -> None:
     text = f"run: x\nconfig: {{kubernetes: {{pod_config: {{spec: {{containers: [{{name: {name}}}]}}}}}}}}\n"
 
     assert parse_task_file("jobs/a.yaml", text.encode()).name == "a"
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("num_nodes: 2", "where num_nodes is above 1"),
+        ("resources: {job_recovery: {max_restarts_on_errors: 3}}", "where max_restarts_on_errors is above 0"),
+        ("num_nodes: 1\nresources: {job_recovery: {max_restarts_on_errors: 0}}", None),
+    ],
+)
+def test_a_bound_on_recoveries_that_bounds_nothing_is_told(more: str, why: str | None) -> None:
+    """At the line of the annotation; without the annotation there is nothing to tell."""
+    config = "config: {kubernetes: {custom_metadata: {annotations: {\n  job-reconciler/max-recoveries: 5}}}}\n"
+    with_bound = parse_task_file("jobs/a.yaml", f"{config}run: x\n{more}\n".encode()).task
+    without = parse_task_file("jobs/a.yaml", f"run: x\n{more}\n".encode()).task
+
+    assert with_bound
+    assert without
+    assert [(p.code, p.line, p.column) for p in with_bound.warnings] == ([("ignored-field", 2, 3)] if why else [])
+    assert all(why and why in p.message for p in with_bound.warnings)
+    assert (without.warnings, without.max_recoveries) == ((), 1000)

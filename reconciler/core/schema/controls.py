@@ -22,6 +22,7 @@ _DIGITS = re.compile(r"[0-9]{1,6}")
 _LONGEST_TIMEOUT = 2**31 - 1
 
 RERUN = ANNOTATION_PREFIX + "rerun"
+MAX_RECOVERIES = ANNOTATION_PREFIX + "max-recoveries"
 DEFAULT_MAX_RECOVERIES = 1000
 
 CONTROLS: Fields = {
@@ -29,19 +30,22 @@ CONTROLS: Fields = {
     "suspend": taken("true stops the job and keeps its place in the count; false or nothing goes on", Shape.TEXT),
     "on-change": taken("what a new version does to a run that is not over: replace, the default, or wait", Shape.TEXT),
     "timeout": taken("how long one attempt may run: 30s, 5m, 2h, 3d or seconds", Shape.TEXT),
-    "max-recoveries": taken("how often a run comes back after an interruption; default 1000", Shape.TEXT),
+    "max-recoveries": taken(
+        "how often a run comes back after an interruption; default 1000; for one node without max_restarts_on_errors",
+        Shape.TEXT,
+    ),
     "secret": taken("the Kubernetes Secret behind secrets; default the one in reconciler.yaml", Shape.TEXT),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """What the annotations say, with the defaults for what they don't."""
+    """What the annotations say, with the defaults for what they don't; `max_recoveries` is None where none does."""
 
     suspend: bool = False
     on_change: OnChange = OnChange.REPLACE
     timeout_seconds: int | None = None
-    max_recoveries: int = DEFAULT_MAX_RECOVERIES
+    max_recoveries: int | None = None
     secret: str | None = None
 
 
@@ -101,8 +105,10 @@ class _Controls:
             self._wrong("timeout", "a duration from 1s on: 30s, 5m, 2h, 3d or a number of seconds")
         return seconds
 
-    def _max_recoveries(self) -> int:
-        text = self._texts.get("max-recoveries", str(DEFAULT_MAX_RECOVERIES))
+    def _max_recoveries(self) -> int | None:
+        text = self._texts.get("max-recoveries")
+        if text is None:
+            return None
         number = int(text) if _DIGITS.fullmatch(text) else 0
         if not 1 <= number <= MAX_ATTEMPTS:
             self._wrong("max-recoveries", f"a number from 1 to {MAX_ATTEMPTS}")
