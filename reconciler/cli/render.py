@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from reconciler.engine.render import ExplainedField
 
 MAX_VALUE = 50
+MAX_FIELD = 60
 
 
 @click.command(name="render")
@@ -49,7 +51,8 @@ def command(*, job: str, repo: str, ref: str | None, cluster: str | None, explai
         more = {"fields": [_entry(field) for field in rendered.fields]} if explain else {}
         print_json(manifests=rendered.manifests, problems=[problem_entry(p) for p in rendered.problems], **more)
     elif explain:
-        _print_fields(rendered.fields)
+        if rendered.fields:
+            _print_fields(rendered.fields, width=MAX_FIELD if sys.stdout.isatty() else None)
     else:
         click.echo(dump_manifests(rendered.manifests), nl=False)
     print_problems(rendered.problems)
@@ -67,7 +70,18 @@ def _entry(field: ExplainedField) -> dict[str, object]:
     }
 
 
-def _print_fields(fields: Iterable[ExplainedField]) -> None:
+def folded(name: str, width: int) -> list[str]:
+    """Break a field's name before its dots into lines of at most `width`; a part that is longer stays whole."""
+    lines = [""]
+    for part in re.split(r"(?=\.)", name):
+        if lines[-1] and len(lines[-1] + part) > width:
+            lines.append("  ")
+        lines[-1] += part
+    return lines
+
+
+def _print_fields(fields: Iterable[ExplainedField], *, width: int | None) -> None:
+    """Print a row a field. On a terminal long names are folded, so that values stay on the screen."""
     rows = []
     for field in fields:
         told = field.field
@@ -76,7 +90,8 @@ def _print_fields(fields: Iterable[ExplainedField]) -> None:
         text = " ".join(text.split())
         shown = text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"
         style = "" if told.path is None or told.layer == "rendered pod" else "bold"
-        rows.append(
-            [(told.field, style), (told.layer, style), (f"{place} {told.setting or ''}".strip(), ""), (shown, "")]
-        )
+        name, *rest = folded(told.field, width) if width else [told.field]
+        where = f"{place} {told.setting or ''}".strip() or ("default" if told.layer == "rendered pod" else "")
+        rows.append([(name, style), (told.layer, style), (where, ""), (shown, "")])
+        rows += [[(line, style), ("", ""), ("", ""), ("", "")] for line in rest]
     print_table(("FIELD", "SET BY", "WHERE", "VALUE"), rows)

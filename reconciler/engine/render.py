@@ -9,6 +9,7 @@ from reconciler.core.explain import SetField, explain_job
 from reconciler.core.pod.rendered_pod import NO_CONTEXT
 from reconciler.core.render import RunIdentity, namespace_of, render_job
 from reconciler.core.schema.fields import did_you_mean, listed
+from reconciler.core.settings import OWN_FILE
 from reconciler.engine.declare import Places, locate
 from reconciler.engine.options import Options
 from reconciler.engine.read import Source, parse_source, read_git, resolve_files
@@ -16,6 +17,8 @@ from reconciler.errors import UsageError
 from reconciler.model import Manifest, Problem, Severity, Task, TaskFile
 from reconciler.source.repository import Repository
 from reconciler.source.revision import read_revision
+
+_IMAGE = "resources.image_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +103,12 @@ def _located(fields: Iterable[SetField], files: Mapping[str, bytes]) -> list[Exp
     places = Places(files)
     lines = []
     for field in fields:
-        place = places.of(field.path, field.setting, exactly=True) if field.path and field.setting else None
-        if place:
-            lines.append(ExplainedField(field, place[0]))
+        by_site = replace(field, path=OWN_FILE, setting="default_image") if field.setting == _IMAGE else field
+        for told in (field, by_site):
+            place = places.of(told.path, told.setting, exactly=True) if told.path and told.setting else None
+            if place:
+                lines.append(ExplainedField(told, place[0]))
+                break
         else:
             lines.append(ExplainedField(replace(field, path=None, setting=None), None))
     return lines

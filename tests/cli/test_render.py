@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from reconciler.cli.main import cli
+from reconciler.cli.render import folded
 from reconciler.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ FILES = {
     "jobs/team/train.yaml": "run: ./work\nresources:\n  cpus: 4\nenvs:\n  EPOCHS: 3\n",
     "jobs/broken.yaml": "name: 7\nrun: x\n",
     ".sky.yaml": "kubernetes:\n  pod_config:\n    spec:\n      nodeSelector: {pool: batch}\n",
+    "reconciler.yaml": "# ours\ndefault_image: local/bash:1\n",
 }
 
 
@@ -39,9 +41,26 @@ def test_a_row_for_each_field(place: Path) -> None:
     assert lines[0] == "FIELD SET BY WHERE VALUE"
     assert "spec.nodeSelector.pool global .sky.yaml:4 kubernetes.pod_config.spec.nodeSelector.pool batch" in lines
     assert "spec.containers[0].resources.requests.cpu rendered pod jobs/team/train.yaml:3 resources.cpus 4" in lines
-    assert "spec.containers[0].resources.requests.memory rendered pod 4Gi" in lines
+    assert "spec.containers[0].resources.requests.memory rendered pod default 4Gi" in lines
+    assert "spec.containers[0].image rendered pod reconciler.yaml:2 default_image local/bash:1" in lines
     assert "\x1b" not in shown.output
     assert (shown.exit_code, shown.stderr) == (0, "")
+
+
+def test_no_table_of_an_invalid_file(place: Path) -> None:
+    shown = render(place, "jobs/broken.yaml", "--explain")
+
+    assert (shown.exit_code, shown.stdout) == (3, "")
+
+
+def test_a_long_name_is_folded_before_its_dots() -> None:
+    name = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight"
+
+    assert folded(name, 60) == [
+        "spec.affinity.nodeAffinity",
+        "  .preferredDuringSchedulingIgnoredDuringExecution[0].weight",
+    ]
+    assert folded("spec.nodeName", 60) == ["spec.nodeName"]
 
 
 def test_the_same_as_json(place: Path) -> None:
