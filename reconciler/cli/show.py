@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import click
 
 from reconciler.cli.options import cluster_option, output_option, ref_option, repo_option, status_branch_option
-from reconciler.cli.output import print_json, print_problems, print_table, state_cell
+from reconciler.cli.output import note, print_json, print_problems, print_table, state_cell
 from reconciler.cli.repositories import job_argument, open_repository
 from reconciler.core.document import problem_of
 from reconciler.model import Document
@@ -39,6 +39,8 @@ def command(
         print_json(job=document)
         return
     print_document(document)
+    if job in {f"{document['job']}-{run['number']}" for run in document["runs"]}:
+        note(f"{job} is an earlier run; what is told is the newest one, {document['job']}-{document['run']['number']}")
     if history:
         click.echo("\nHistory")
         for line in history:
@@ -54,7 +56,7 @@ def print_document(document: Document) -> None:
 
 
 def _print_facts(document: Document) -> None:
-    from reconciler.core.status.queue import duration_text, rows, run_id
+    from reconciler.core.status.queue import rows, run_id
 
     row = rows([document], datetime.now(UTC))[0]
     recoveries = str(document["recoveries"]) + ("" if document["exact"] else " (not exact)")
@@ -73,14 +75,19 @@ def _print_facts(document: Document) -> None:
         ("submitted", document["submitted_at"], ""),
         ("started", document["started_at"], ""),
         ("ended", document["ended_at"], ""),
-        ("total, job", f"{row.total}, {row.job}", ""),
-        (
-            "queued, recovering",
-            f"{duration_text(document['queued_seconds'])}, {duration_text(document['recovering_seconds'])}",
-            "",
-        ),
+        ("total duration", row.total, ""),
+        ("job duration", row.job, ""),
+        ("time queued", _span(document["queued_seconds"]), ""),
+        ("time recovering", _span(document["recovering_seconds"]), ""),
     ]
     print_table((document["job"], ""), [((name, "dim"), (value, style)) for name, value, style in facts if value])
+
+
+def _span(seconds: int | None) -> str:
+    """Return a duration of which nothing differs from not known."""
+    from reconciler.core.status.queue import duration_text
+
+    return "0s" if seconds == 0 else duration_text(seconds)
 
 
 def _priority(document: Document) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ def test_old_jobs_are_pruned_and_their_versions_never_run_again(local_team: Team
     ran = team.reconcile()
     assert (ran.code, ran.actions) == (0, [("prune", "done", "train-2")])
     assert ran.reason("train-1").startswith("already ran as train-1 (SUCCEEDED)")
+
+    shown = team.run("show", "train-1")
+    assert "train-1 is an earlier run; what is told is the newest one, train-3" in shown.stderr
+    assert re.search(r"^  \S+ \S+ train-3 created", shown.stdout, re.MULTILINE), shown.stdout
 
 
 def test_the_status_of_a_job_without_a_file_is_kept(local_team: Team) -> None:
