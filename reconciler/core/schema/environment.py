@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from reconciler.core.schema.fields import Reader
     from reconciler.core.yaml import FieldPath
 
-_REFERENCE = "secrets:"
+REFERENCE = "secrets:"
 _NAMED = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 REGISTRY_LOGIN = ("SKYPILOT_DOCKER_USERNAME", "SKYPILOT_DOCKER_PASSWORD", "SKYPILOT_DOCKER_SERVER")
 
@@ -56,11 +56,11 @@ def read_secrets(
     references: dict[str, str] = {}
     values: dict[str, str] = {}
     for place, item, value in places:
-        if not isinstance(item, str) or (isinstance(secrets, list) and not item.startswith(_REFERENCE)):
-            message = f"{field_name(place)} must be {_REFERENCE}NAME; with values, secrets is a mapping"
+        if not isinstance(item, str) or (isinstance(secrets, list) and not item.startswith(REFERENCE)):
+            message = f"{field_name(place)} must be {REFERENCE}NAME; with values, secrets is a mapping"
             reader.error(place, "invalid-value", message)
             continue
-        name = item.removeprefix(_REFERENCE)
+        name = item.removeprefix(REFERENCE)
         if name in envs:
             line, _ = reader.document.position(("envs", name))
             message = f"{masked_key(name)} is in secrets and, in line {line}, in envs too: leave one"

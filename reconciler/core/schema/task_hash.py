@@ -6,8 +6,9 @@ values of secrets are left out, too: a hash of a short one would give it away, a
 in here either. What the files of a workdir say is no part of a version.
 
 Equal spellings are one version: another order of keys, comments, quotes and block styles, anchors, CRLF for LF, `True`
-for `true`, `0x10` for `16`. Variables, sizes and our annotations go in by their source text, so `cpus: 4` and
-`cpus: "4"` are one version too. What only means the same is another version: `4.0` for `4`, `16GB` for `16`.
+for `true`, `0x10` for `16`, `secrets: [secrets:A]` for `{A: null}`. Variables, sizes and our annotations go in by their
+source text, so `cpus: 4` and `cpus: "4"` are one version too. What only means the same is another version: `4.0` for
+`4`, `16GB` for `16`.
 Inside pod_config and custom_metadata null and the types of values matter, and count.
 """
 
@@ -18,6 +19,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from reconciler.core.schema.controls import RERUN
+from reconciler.core.schema.environment import REFERENCE
 from reconciler.model import ANNOTATION_PREFIX
 
 if TYPE_CHECKING:
@@ -43,8 +45,8 @@ def _task(document: MarkedDocument) -> dict[str, Any]:
     if task.get("envs"):
         envs = task["envs"].items()
         task["envs"] = {n: value if isinstance(value, str) else document.source(("envs", n)) for n, value in envs}
-    if isinstance(task.get("secrets"), dict):
-        task["secrets"] = dict.fromkeys(task["secrets"])
+    if task.get("secrets"):  # a list of references is the other spelling of a mapping with nulls
+        task["secrets"] = dict.fromkeys(name.removeprefix(REFERENCE) for name in task["secrets"])
     if task.get("resources"):
         task["resources"] = _resources(document, ("resources",), task["resources"])
     if task.get("config"):

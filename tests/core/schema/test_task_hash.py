@@ -45,6 +45,17 @@ def test_the_hash_is_what_it_was() -> None:
     )
 
 
+def test_the_hash_of_secrets_is_what_it_was() -> None:
+    """By name, as a mapping has them; a list of references says the same."""
+    mapping, with_values, listed = (
+        hash_of(f"run: echo hi\nsecrets: {secrets}\n")
+        for secrets in ("{HF: null, B: }", "{B: x, HF: y}", "[secrets:HF, secrets:B]")
+    )
+
+    assert mapping == with_values == listed == "76d68f388bafc04686e59f799c04d327bcbea324c37e8556be7fdc1fe9f61aa3"
+    assert listed != hash_of("run: echo hi\nsecrets: [secrets:HF]\n")
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
