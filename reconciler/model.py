@@ -261,12 +261,16 @@ class PriorityFile:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a repository may ask for; None allows all. `gpus` is the most that one job may have over all its nodes."""
+    """What a repository may ask for; None allows all. `gpus` is the most that one job may have over all its nodes.
+
+    `file` is where that stands, for messages.
+    """
 
     priority_classes: tuple[str, ...] | None = None
     images: tuple[str, ...] | None = None
     namespaces: tuple[str, ...] | None = None
     gpus: int | None = None
+    file: str = field(default="reconciler.yaml", compare=False)
 
 
 ALL_ALLOWED = Limits()

@@ -7,23 +7,29 @@ them wins. `.sky.yaml` is such a layer, because it can be changed by the same pu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
 
 from reconciler.core.manifest import objects
 from reconciler.core.quantity import parse_quantity
+from reconciler.core.render import priority_class_field
 from reconciler.core.schema.fields import listed, shown
 from reconciler.core.schema.pod_config import MAIN_ALIASES
 from reconciler.model import MAIN_CONTAINER, Limits, Manifest, Problem, Severity, Site, Task
+
+Allowed = Sequence[tuple[str, tuple[str, ...] | None]]
+"""Files and what each allows; None is all."""
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _GPU = ("gpu", "mig-")
 
 
-def check_limits(task: Task, limits: Limits, site: Site) -> list[Problem]:
-    """Return a problem for each limit that a task breaks, `site.allowed_contexts` among them.
+def check_limits(task: Task, limits: Sequence[Limits], site: Site) -> list[Problem]:
+    """Return a problem for each thing that a task asks for beyond one of the limits or `site.allowed_contexts`.
+
+    What several limits forbid in the same way is one problem.
 
     A job without a PriorityClass of its own has the cluster's default, which no limit forbids. A namespace that neither
     the task nor the site names is the kubeconfig's, unknown here: with a limit on namespaces one must be named, or
@@ -32,18 +38,24 @@ def check_limits(task: Task, limits: Limits, site: Site) -> list[Problem]:
     layers = [task.pod_config, site.pod_config, *(layer.get("pod_config", {}) for layer in _contexts(task, site))]
     specs = [spec for layer in layers if isinstance(spec := layer.get("spec"), dict)]
     contexts = [task.context] if task.context is not None else []
+    classes = [(each.file, each.priority_classes) for each in limits]
+    namespaces = [(each.file, each.namespaces) for each in limits]
     return [
-        *_outside(task, "context", contexts, site.allowed_contexts, "resources.infra"),
-        *_outside(task, "priority class", _classes(task, specs), limits.priority_classes, "resources.priority_class"),
-        *_outside(task, "image", _images(task, site, specs), limits.images, "resources.image_id"),
-        *_outside(task, "namespace", _namespaces(task, site), limits.namespaces, "config.kubernetes.namespace"),
-        *_too_many_gpus(task, specs, limits.gpus),
+        *_outside(task, "context", contexts, [(site.limits.file, site.allowed_contexts)], "resources.infra"),
+        *_outside(task, "priority class", _classes(task, specs), classes, priority_class_field(task)),
+        *_outside(task, "image", _images(task, site, specs), _images_allowed(limits), "resources.image_id"),
+        *_outside(task, "namespace", _namespaces(task, site), namespaces, "config.kubernetes.namespace"),
+        *_too_many_gpus(task, specs, limits),
     ]
 
 
-def check_clone(task: Task, limits: Limits, site: Site) -> list[Problem]:
+def check_clone(task: Task, limits: Sequence[Limits], site: Site) -> list[Problem]:
     """Return a problem when the image that clones for a task is not allowed."""
-    return list(_outside(task, "image", [site.git_image], limits.images, "workdir"))
+    return list(_outside(task, "image", [site.git_image], _images_allowed(limits), "workdir"))
+
+
+def _images_allowed(limits: Sequence[Limits]) -> Allowed:
+    return [(each.file, each.images) for each in limits]
 
 
 def _contexts(task: Task, site: Site) -> list[Manifest]:
@@ -75,25 +87,29 @@ def _namespaces(task: Task, site: Site) -> list[str]:
     return [*named, site.sky_namespace or site.namespace or ""]
 
 
-def _outside(task: Task, what: str, found: list[str], allowed: tuple[str, ...] | None, field: str) -> Iterator[Problem]:
-    if allowed is None:
-        return
+def _outside(task: Task, what: str, found: list[str], allowed: Allowed, field: str) -> Iterator[Problem]:
     for value in dict.fromkeys(found):
-        if not any(fnmatchcase(value, pattern) for pattern in allowed):
+        against = [
+            f"{file} allows ({listed(patterns) or 'none'})"
+            for file, patterns in allowed
+            if patterns is not None and not any(fnmatchcase(value, pattern) for pattern in patterns)
+        ]
+        if against:
             named = f"the {what} {shown(value)} is not" if value else f"no {what} is named, and its default is not"
-            message = f"{named} among those allowed here: {listed(allowed) or 'none'}"
+            message = f"{named} among those that {', nor that '.join(dict.fromkeys(against))}"
             yield Problem(Severity.ERROR, "not-allowed", task.path, message, field=field)
 
 
-def _too_many_gpus(task: Task, specs: list[Manifest], most: int | None) -> Iterator[Problem]:
+def _too_many_gpus(task: Task, specs: list[Manifest], limits: Sequence[Limits]) -> Iterator[Problem]:
     of_container = {MAIN_CONTAINER: task.resources.accelerators.count if task.resources.accelerators else 0}
     for container in (container for spec in specs for container in _containers(spec)):
         name = str(container.get("name") or MAIN_CONTAINER)
         name = MAIN_CONTAINER if name in MAIN_ALIASES else name
         of_container[name] = max(of_container.get(name, 0), _gpus(container.get("resources")))
     total = sum(of_container.values()) * task.num_nodes
-    if most is not None and total > most:
-        message = f"{total} GPUs on {task.num_nodes} node(s) are more than the {most} that a job may have here"
+    most, file = min(((each.gpus, each.file) for each in limits if each.gpus is not None), default=(total, ""))
+    if total > most:
+        message = f"{total} GPUs on {task.num_nodes} node(s) are more than the {most} that {file} allows a job"
         yield Problem(Severity.ERROR, "not-allowed", task.path, message, field="resources.accelerators")
 
 

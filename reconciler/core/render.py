@@ -125,6 +125,12 @@ def home_namespace(site: Site, context: str, default: str | None) -> str:
     return of_context or site.sky_namespace or site.namespace or default or "default"
 
 
+def priority_class_field(task: Task) -> str:
+    """Return the field by which a task names its PriorityClass, or could."""
+    in_pod_config = "priorityClassName" in (task.pod_config.get("spec") or {})
+    return "config.kubernetes.pod_config.spec.priorityClassName" if in_pod_config else "resources.priority_class"
+
+
 def priority_class_of(task: Task, site: Site, context: str) -> str | None:
     """Return the class that the task names, else what the highest layer that has the field says: null is none."""
     if task.priority_class is not None:

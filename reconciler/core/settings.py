@@ -67,7 +67,7 @@ def parse_limits(path: str, data: bytes) -> tuple[Limits, list[Problem]]:
         said = "limits are one document, a mapping such as gpus: 8"
         return Limits(), problems or [Problem(Severity.ERROR, "wrong-type", path, said)]
     reader = Reader(documents[0], path)
-    limits = _limits(reader, (), documents[0].value)
+    limits = replace(_limits(reader, (), documents[0].value), file=path)
     return limits, list(with_yaml_problems(problems, reader.problems))
 
 
@@ -124,7 +124,7 @@ def _limits(reader: Reader, path: FieldPath, value: dict[str, Any]) -> Limits:
     if "gpus" in fields:
         _at_least_0(reader, (*path, "gpus"), fields["gpus"])
     lists = {name: _texts(reader, (*path, name), items) for name, items in fields.items() if name != "gpus"}
-    return Limits(**lists, gpus=fields.get("gpus"))
+    return replace(Limits(gpus=fields.get("gpus")), **lists)
 
 
 def _check_text(reader: Reader, path: FieldPath, text: str | None) -> None:

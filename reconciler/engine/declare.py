@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from reconciler.core.limits import check_limits
 from reconciler.core.priority import check_priority_files, parse_priority_file
+from reconciler.core.render import priority_class_field
 from reconciler.core.schema.fields import bounded
 from reconciler.core.settings import parse_site
 from reconciler.core.task import parse_task_file
@@ -89,12 +90,11 @@ def file_problems(file: TaskFile) -> tuple[Problem, ...]:
 
 def class_missing(task: Task, name: str, severity: Severity, where: str) -> Problem:
     """Describe a task that names a PriorityClass which is not there."""
-    in_pod_config = "priorityClassName" in (task.pod_config.get("spec") or {})
     return Problem(
         severity=severity,
         code="unknown-priority-class",
         path=task.path,
-        field="config.kubernetes.pod_config.spec.priorityClassName" if in_pod_config else "resources.priority_class",
+        field=priority_class_field(task),
         message=f"PriorityClass {name!r} is {where}: add it under priorities/ or name another",
     )
 
@@ -103,8 +103,7 @@ def _within_limits(file: TaskFile, limits: Limits, site: Site) -> TaskFile:
     """Make a file invalid whose task asks for more than is allowed."""
     if file.task is None:
         return file
-    both = dict.fromkeys((limits, site.limits))
-    broken = dict.fromkeys(problem for each in both for problem in check_limits(file.task, each, site))
+    broken = check_limits(file.task, (limits, site.limits), site)
     if not broken:
         return file
     return TaskFile(path=file.path, name=file.name, task=None, problems=(*file.problems, *bounded(broken)))

@@ -73,7 +73,7 @@ class Files:
         chosen, wrong = self._chosen[mounts]
         problems = [Problem(Severity.ERROR, "files", task.path, message, field=place) for place, message in wrong]
         files = RunFiles(chosen, self.url)
-        refused = dict.fromkeys(p for limits in self.limits for p in check_clone(task, limits, self.site))
+        refused = check_clone(task, self.limits, self.site)
         if refused and is_cloned(task, files):
             problems += refused
         return files, [*bounded(problems)]

@@ -26,6 +26,7 @@ def pod(spec: str) -> str:
     return f"config: {{kubernetes: {{pod_config: {{spec: {spec}}}}}}}"
 
 
+FIELD = "config.kubernetes.pod_config.spec.priorityClassName"
 ALL = Limits(priority_classes=("low",), images=("python:*", "ok/*"), namespaces=("jobs",), gpus=8)
 JOBS = "kubernetes: {namespace: jobs}"
 
@@ -47,7 +48,7 @@ JOBS = "kubernetes: {namespace: jobs}"
 )
 def test_within_limits(task: str, sky: str) -> None:
     """What is allowed passes."""
-    assert check_limits(task_of(task), ALL, site_of(sky)) == []
+    assert check_limits(task_of(task), (ALL,), site_of(sky)) == []
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_within_limits(task: str, sky: str) -> None:
                 "resources.priority_class",
                 "class 'high' is not among",
             ),
-            ("class-pod", pod("{priorityClassName: high}"), JOBS, "resources.priority_class", "allowed here: low"),
+            ("class-pod", pod("{priorityClassName: high}"), JOBS, FIELD, "reconciler.yaml allows (low)"),
             (
                 "class-site",
                 "",
@@ -149,7 +150,7 @@ def test_within_limits(task: str, sky: str) -> None:
 )
 def test_beyond_a_limit(task: str, sky: str, field: str, message: str) -> None:
     """No layer of pod_config is a way around a limit."""
-    problems = check_limits(task_of(task), ALL, site_of(sky))
+    problems = check_limits(task_of(task), (ALL,), site_of(sky))
 
     assert [(p.severity, p.code, p.path, p.field) for p in problems] == [
         (Severity.ERROR, "not-allowed", "jobs/a.yaml", field)
@@ -161,18 +162,29 @@ def test_contexts() -> None:
     """A job runs where the site lets it, and nowhere else."""
     site = Site(allowed_contexts=("cpu",))
 
-    assert check_limits(task_of(""), Limits(), site) == []
-    assert check_limits(task_of("resources: {infra: k8s/cpu}"), Limits(), site) == []
+    assert check_limits(task_of(""), (Limits(),), site) == []
+    assert check_limits(task_of("resources: {infra: k8s/cpu}"), (Limits(),), site) == []
     assert [
-        (p.code, p.field, p.message) for p in check_limits(task_of("resources: {infra: k8s/gpu}"), Limits(), site)
-    ] == [("not-allowed", "resources.infra", "the context 'gpu' is not among those allowed here: cpu")]
+        (p.code, p.field, p.message) for p in check_limits(task_of("resources: {infra: k8s/gpu}"), (Limits(),), site)
+    ] == [("not-allowed", "resources.infra", "the context 'gpu' is not among those that reconciler.yaml allows (cpu)")]
 
 
 def test_no_limits() -> None:
     """Without limits anything goes; an empty list allows nothing."""
     task = task_of("resources: {priority_class: high, accelerators: H100:64}")
 
-    assert check_limits(task, Limits(), Site()) == []
-    assert [p.message for p in check_limits(task, Limits(priority_classes=()), Site())] == [
-        "the priority class 'high' is not among those allowed here: none"
+    assert check_limits(task, (Limits(),), Site()) == []
+    assert [p.message for p in check_limits(task, (Limits(priority_classes=()),), Site())] == [
+        "the priority class 'high' is not among those that reconciler.yaml allows (none)"
+    ]
+
+
+def test_what_several_limits_forbid_is_told_once() -> None:
+    """One line names each file that says so."""
+    limits = (Limits(images=("ok/*",), gpus=8, file="/limits.yaml"), Limits(images=("p:*",), gpus=4))
+    task = task_of("resources: {image_id: 'evil:1', accelerators: H100:16}")
+
+    assert [p.message for p in check_limits(task, limits, Site())] == [
+        f"the image 'evil:1' is not among those that {limits[0].file} allows (ok/*), nor that reconciler.yaml allows (p:*)",
+        "16 GPUs on 1 node(s) are more than the 4 that reconciler.yaml allows a job",
     ]

@@ -228,7 +228,7 @@ def test_our_settings_are_what_a_site_has() -> None:
     renamed = {"contexts": "allowed_contexts"}
 
     assert {renamed.get(name, name) for name in RECONCILER} <= {field.name for field in dataclasses.fields(Site)}
-    assert set(LIMITS) == {field.name for field in dataclasses.fields(Limits)}
+    assert {*LIMITS, "file"} == {field.name for field in dataclasses.fields(Limits)}
 
 
 @pytest.mark.parametrize(

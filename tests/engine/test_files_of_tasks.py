@@ -153,4 +153,7 @@ def test_the_image_that_clones_must_be_allowed() -> None:
     problems = [files.of(task)[1] for task in tasks]
 
     assert [[p.code for p in each] for each in problems] == [[], ["not-allowed"], ["not-allowed"]]
-    assert "the image 'example.com/git:1' is not among those allowed here: python:*" in problems[1][0].message
+    assert (
+        "the image 'example.com/git:1' is not among those that reconciler.yaml allows (python:*)"
+        in problems[1][0].message
+    )
