@@ -124,7 +124,12 @@ def _limits(reader: Reader, path: FieldPath, value: dict[str, Any]) -> Limits:
     if "gpus" in fields:
         _at_least_0(reader, (*path, "gpus"), fields["gpus"])
     lists = {name: _texts(reader, (*path, name), items) for name, items in fields.items() if name != "gpus"}
-    return replace(Limits(gpus=fields.get("gpus")), **lists)
+    return Limits(
+        priority_classes=lists.get("priority_classes"),
+        images=lists.get("images"),
+        namespaces=lists.get("namespaces"),
+        gpus=fields.get("gpus"),
+    )
 
 
 def _check_text(reader: Reader, path: FieldPath, text: str | None) -> None:

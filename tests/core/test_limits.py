@@ -181,10 +181,10 @@ def test_no_limits() -> None:
 
 def test_what_several_limits_forbid_is_told_once() -> None:
     """One line names each file that says so."""
-    limits = (Limits(images=("ok/*",), gpus=8, file="/limits.yaml"), Limits(images=("p:*",), gpus=4))
+    limits = (Limits(images=("ok/*",), gpus=8, file="/l.yaml"), Limits(images=("p:*",), gpus=4))
     task = task_of("resources: {image_id: 'evil:1', accelerators: H100:16}")
 
     assert [p.message for p in check_limits(task, limits, Site())] == [
-        f"the image 'evil:1' is not among those that {limits[0].file} allows (ok/*), nor that reconciler.yaml allows (p:*)",
+        "the image 'evil:1' is not among those that /l.yaml allows (ok/*), nor that reconciler.yaml allows (p:*)",
         "16 GPUs on 1 node(s) are more than the 4 that reconciler.yaml allows a job",
     ]
