@@ -23,7 +23,9 @@ Allowed = Sequence[tuple[str, tuple[str, ...] | None]]
 """Files and what each allows; None is all."""
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
-_GPU = ("gpu", "mig-")
+_GPU = ("gpu", "mig-", "neuron", "gaudi", "tpu")  # how the names of device plugins' resources begin
+
+_CLAIMS = "config.kubernetes.pod_config.spec.resourceClaims"
 
 
 def check_limits(task: Task, limits: Sequence[Limits], site: Site) -> list[Problem]:
@@ -108,6 +110,9 @@ def _too_many_gpus(task: Task, specs: list[Manifest], limits: Sequence[Limits]) 
         of_container[name] = max(of_container.get(name, 0), _gpus(container.get("resources")))
     total = sum(of_container.values()) * task.num_nodes
     most, file = min(((each.gpus, each.file) for each in limits if each.gpus is not None), default=(total, ""))
+    if file and any(spec.get("resourceClaims") for spec in specs):
+        message = f"what resourceClaims ask for can't be counted, and {file} limits GPUs: write accelerators"
+        yield Problem(Severity.ERROR, "not-allowed", task.path, message, field=_CLAIMS)
     if total > most:
         message = f"{total} GPUs on {task.num_nodes} node(s) are more than the {most} that {file} allows a job"
         yield Problem(Severity.ERROR, "not-allowed", task.path, message, field="resources.accelerators")

@@ -21,6 +21,7 @@ FILES_CHANGED = "files-changed"
 """The code of the note that a run has other files than there are now."""
 
 _SETTINGS = (WORKDIR, FILE_MOUNTS)
+_MOST_FILES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,15 @@ def choose_files(
     """
     placed: dict[bytes, PlacedFile] = {}
     problems: list[tuple[str, str]] = []
+    count = 0
     for mount in mounts:
         entries = [entry for entry in below(mount.source) if not _is_task_file(entry.path)]
+        count += len(entries)
+        if count > _MOST_FILES:
+            message = (
+                f"with this one it is more than {_MOST_FILES} files that the task takes: name the folders it needs"
+            )
+            return FileSet(commit, mounts, ()), [(mount.field, message)]
         problems += [(mount.field, message) for message in _wrong(mount, entries, targets)]
         for entry in entries:
             file = _placed(mount, entry, targets)

@@ -54,12 +54,14 @@ class Owned:
             job = self.cluster.get(action.kind, action.name, namespace=action.namespace)
             if _is_owned(found, job["metadata"]["uid"]):
                 return None
-        if (found.get("labels") or {}).get(OWNER_LABEL) == manifest["metadata"]["labels"][OWNER_LABEL]:
+        ours = (found.get("labels") or {}).get(OWNER_LABEL) == manifest["metadata"]["labels"][OWNER_LABEL]
+        if ours and (found.get("deletionTimestamp") or found.get("ownerReferences")):
             reason = (
                 f"{_title(manifest)} of an earlier run is still being deleted: {action.name} is made when it is gone"
             )
             return replace(action, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
-        reason = f"{_title(manifest)} exists and is not ours: rename the job or remove that object"
+        whose = "belongs to no run, as after a restored backup" if ours else "is not ours"
+        reason = f"{_title(manifest)} exists and {whose}: remove that object, or rename the job"
         return replace(action, verb=Verb.CONFLICT, result=Result.SKIPPED, reason=reason, needs_attention=True)
 
     def _found(self, manifest: Manifest) -> Manifest:

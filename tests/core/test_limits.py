@@ -138,6 +138,20 @@ def test_within_limits(task: str, sky: str) -> None:
                 "9 GPUs",
             ),
             (
+                "gpus-others",
+                pod("{containers: [{resources: {limits: {habana.ai/gaudi: 8, aws.amazon.com/neuron: 1}}}]}"),
+                JOBS,
+                "resources.accelerators",
+                "9 GPUs",
+            ),
+            (
+                "gpus-claims",
+                pod("{resourceClaims: [{name: gpu, resourceClaimTemplateName: eight}]}"),
+                JOBS,
+                "config.kubernetes.pod_config.spec.resourceClaims",
+                "resourceClaims",
+            ),
+            (
                 "gpus-sidecar",
                 "resources: {accelerators: H100:8}\n"
                 + pod("{containers: [{name: s, resources: {limits: {amd.com/gpu: 1}}}]}"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.core import repository_files
 from reconciler.core.git_tree import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK
 from reconciler.core.repository_files import FileSet, choose_files
 from reconciler.model import FileMount, TreeEntry
@@ -52,6 +53,15 @@ def test_a_folder_comes_with_all_below_it_and_a_file_alone() -> None:
         b"~/code/deep/b": (b"train/deep/b", REGULAR),
         b"~/readme": (b"README", REGULAR),
     }
+
+
+def test_a_task_takes_a_bounded_number_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that is mounted many times makes more files than the machine has room for."""
+    monkeypatch.setattr(repository_files, "_MOST_FILES", 3)
+    chosen, problems = choose(mounts(a="train", b="train"), TREE)
+
+    assert chosen.files == ()
+    assert problems == ["b: with this one it is more than 3 files that the task takes: name the folders it needs"]
 
 
 def test_task_files_are_never_copied() -> None:

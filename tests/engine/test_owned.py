@@ -24,6 +24,8 @@ def needed(kind: str, name: str, **content: Any) -> Manifest:
 
 OWNED = (needed("ConfigMap", "a-1-files", data={"file-0": "x"}), needed("Secret", "a-1-secrets", data={"T": "eA=="}))
 
+OLD = [{"apiVersion": "batch/v1", "kind": "Job", "name": "a-1", "uid": "of-the-one-before"}]
+
 
 def creation(**changes: Any) -> Action:
     return replace(action(Verb.CREATE, job_manifest("a-1")), **{"owned": lambda: OWNED, **changes})
@@ -166,18 +168,19 @@ def test_our_own_creation_whose_answer_was_lost_is_completed(cluster: FaultyClus
 
 
 @pytest.mark.parametrize(
-    ("labels", "verb", "reason"),
+    ("metadata", "verb", "reason"),
     [
-        pytest.param({}, Verb.CONFLICT, "ConfigMap/default/a-1-files exists and is not ours", id="foreign"),
-        pytest.param({OWNER_LABEL: "us"}, Verb.HOLD, "is still being deleted", id="of an earlier run"),
+        pytest.param({"labels": {}}, Verb.CONFLICT, "ConfigMap/default/a-1-files exists and is not ours", id="foreign"),
+        pytest.param({}, Verb.CONFLICT, "a-1-files exists and belongs to no run", id="restored from a backup"),
+        pytest.param({"ownerReferences": OLD}, Verb.HOLD, "is still being deleted", id="of an earlier run"),
     ],
 )
 def test_a_name_that_is_taken_is_seen_before_anything_is_done(
-    cluster: FaultyCluster, labels: dict[str, str], verb: Verb, reason: str
+    cluster: FaultyCluster, metadata: dict[str, Any], verb: Verb, reason: str
 ) -> None:
     """Neither is the Job made, nor a predecessor ended, nor is the plan silent about it."""
     old = cluster.create(job_manifest("a-0"))
-    cluster.create({**OWNED[0], "metadata": {**OWNED[0]["metadata"], "labels": labels}})
+    cluster.create({**OWNED[0], "metadata": {**OWNED[0]["metadata"], **metadata}})
     plan = [creation(), creation(verb=Verb.REPLACE, live=old)]
     planned = [Owned(cluster).refusal(each, OWNED) for each in plan]
     results = apply(cluster, plan)

@@ -90,13 +90,13 @@ class Paths:
             message = f"{field_name(place)} has the secret {secret} in it, and a path can be seen: use envs"
             self.reader.error(place, "invalid-value", message)
             return None
-        text = filled_in(text, self.env)
-        if "\0" in text or not text.strip():
-            self.reader.error(place, "invalid-value", f"{field_name(place)} must be a path")
-            return None
-        if len(text.encode()) > _LONGEST or any(len(part.encode()) > _LONGEST_PART for part in text.split("/")):
+        most = len(text) + sum(len(self.env.get(name, "")) for name in named_in(text))  # values multiply as aliases do
+        if most > 2 * _LONGEST or _is_too_long(text := filled_in(text, self.env)):
             message = f"{field_name(place)} is longer than any path: {_LONGEST} bytes, {_LONGEST_PART} between slashes"
             self.reader.error(place, "invalid-value", message)
+            return None
+        if "\0" in text or not text.strip():
+            self.reader.error(place, "invalid-value", f"{field_name(place)} must be a path")
             return None
         return text
 
@@ -175,6 +175,10 @@ def _wrong_url(url: str) -> str | None:
     if "?" in url or "#" in url:
         return f"must end before ? and #: a token there is in git now; replace it, leave it out, and write {_TOKEN}"
     return None
+
+
+def _is_too_long(path: str) -> bool:
+    return len(path.encode()) > _LONGEST or any(len(part.encode()) > _LONGEST_PART for part in path.split("/"))
 
 
 def _parts(text: str) -> list[str] | None:

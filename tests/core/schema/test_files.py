@@ -94,6 +94,7 @@ REFUSED = [
     ("secrets: {T: s3cret}\nworkdir: a/${T}", "invalid-value", "workdir", "has the secret T in it"),
     (f"workdir: {'a/' * 2049}b", "invalid-value", "workdir", "is longer than any path: 4096 bytes, 255 between"),
     (f"workdir: a/{'é' * 128}", "invalid-value", "workdir", "is longer than any path"),
+    (f"envs: {{A: {'a/' * 9999}}}\nworkdir: {'$A' * 9}", "invalid-value", "workdir", "is longer than any path"),
     (f"envs: {{A: {'a' * 4097}}}\nworkdir: $A", "invalid-value", "workdir", "is longer than any path"),
     (f"file_mounts: {{~/{'a' * 256}: a}}", "invalid-value", f"file_mounts['~/{'a' * 58}...']", "longer than any"),
     (f"workdir: {{url: 'https://a/{'b' * 4097}'}}", "invalid-value", "workdir.url", "is longer than any path"),
