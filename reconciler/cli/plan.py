@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,12 @@ from reconciler.cli.repositories import open_repository
 from reconciler.core.document import problem_entry
 from reconciler.errors import ExitCode
 from reconciler.model import Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reconciler.engine.preview import Preview
+    from reconciler.engine.report import Report
 
 VERDICT_STYLES = {"fits": "green", "preempts": "yellow", "waits": "yellow", "never": "red"}
 
@@ -58,6 +64,14 @@ def command(
     with open_repository(repo) as repository, open_cluster(cluster) as live:
         report = plan(repository, live, options)
         previews, why_not = preview_jobs(live, report.actions, report.waiting)
+    _show(report, previews, output)
+    for text in (*report.notes, *why_not):
+        note(text)
+    print_problems(report.all_problems)
+    sys.exit(_exit_code(report, detailed=detailed_exitcode))
+
+
+def _show(report: Report, previews: Sequence[Preview], output: str) -> None:
     if output == "json":
         print_json(
             commit=report.commit,
@@ -75,14 +89,8 @@ def command(
                 for p in previews
             ]
             print_table(("JOB", "VERDICT", "VICTIMS", "REASON"), rows)
-    for text in (*report.notes, *why_not):
-        note(text)
-    print_problems(report.all_problems)
-    code = report.exit_code
-    if (
-        detailed_exitcode
-        and code is ExitCode.FINE
-        and any(a.verb not in (Verb.KEEP, Verb.HOLD) for a in report.actions)
-    ):
-        code = ExitCode.CHANGES
-    sys.exit(code)
+
+
+def _exit_code(report: Report, *, detailed: bool) -> ExitCode:
+    changes = any(action.verb not in (Verb.KEEP, Verb.HOLD) for action in report.actions)
+    return ExitCode.CHANGES if detailed and changes and report.exit_code is ExitCode.FINE else report.exit_code

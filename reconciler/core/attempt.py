@@ -15,7 +15,8 @@ from enum import Enum, auto
 from reconciler.core.exit_codes import CLONE_INTERRUPTED, PEER_LOST, TOLD_TO_STOP
 from reconciler.core.manifest import integer, mapping, objects
 from reconciler.core.pod.clone import CLONE_CONTAINERS
-from reconciler.model import MAIN_CONTAINER, Attempt, Manifest
+from reconciler.model import MAIN_CONTAINER, Manifest
+from reconciler.runs import Attempt
 
 DELETED = "Deleted"
 MAX_TEXT = 200

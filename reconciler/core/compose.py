@@ -17,7 +17,7 @@ from typing import Any
 
 from deepmerge import STRATEGY_END, Merger
 
-from reconciler.core.yaml import FieldPath, field_name
+from reconciler.core.field_path import FieldPath, field_name
 from reconciler.model import Manifest, Problem, Severity
 
 Layers = Sequence[tuple[str, Manifest]]

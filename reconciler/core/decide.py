@@ -18,14 +18,13 @@ from reconciler.model import (
     SITE_HASH,
     TERMINAL_STATES,
     Action,
-    LiveRun,
     Manifest,
     OnChange,
-    RecordedRun,
     State,
     Task,
     Verb,
 )
+from reconciler.runs import LiveRun, RecordedRun
 
 ALREADY_RAN = "already ran"
 _KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"

@@ -13,19 +13,8 @@ from dataclasses import dataclass, fields
 
 from reconciler.core.status.document_shape import DOCUMENT
 from reconciler.core.status.run_history import Pause, durations, is_complete, merge_attempts
-from reconciler.model import (
-    JOBSET,
-    SCHEMA_VERSION,
-    TERMINAL_STATES,
-    Document,
-    LiveRun,
-    Problem,
-    RecordedRun,
-    Severity,
-    State,
-    Task,
-    TaskFile,
-)
+from reconciler.model import JOBSET, SCHEMA_VERSION, TERMINAL_STATES, Document, Problem, Severity, State, Task, TaskFile
+from reconciler.runs import LiveRun, RecordedRun
 
 KEYS = tuple(DOCUMENT)
 _CANCELLED = "Cancelled"

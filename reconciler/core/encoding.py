@@ -30,10 +30,11 @@ from reconciler.core import jobset
 from reconciler.core.exit_codes import CLONE_INTERRUPTED, PEER_LOST, RUNTIME_LOST, SETUP_FAILED, TOLD_TO_STOP
 from reconciler.core.indexes import index_ranges
 from reconciler.core.manifest import integer
-from reconciler.model import JOBSET, Counts, Manifest, Outcome, State
+from reconciler.model import JOBSET, Manifest, State
+from reconciler.runs import Counts, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 _RESTARTS_PER_INDEX = 1_000_000
 _TOO_MANY = "MaxFailedIndexesExceeded"
@@ -68,24 +69,27 @@ def job_form(
         "backoffLimitPerIndex": _RESTARTS_PER_INDEX,
         "podReplacementPolicy": "Failed",
         "successPolicy": {"rules": [{"succeededCount": 1}]},
-        "podFailurePolicy": {
-            "rules": [
-                {
-                    "action": "Count" if on_errors else "FailIndex",
-                    "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
-                },
-                *(
-                    {"action": "Count", "onExitCodes": {"containerName": name, "operator": "In", "values": sorted(own)}}
-                    for name, own in codes.items()
-                ),
-                # Of any container: a failing init container is an error too, and must not loop for ever.
-                {
-                    "action": "FailIndex" if on_errors else "FailJob",
-                    "onExitCodes": {"operator": "NotIn", "values": [0]},
-                },
-            ]
-        },
+        "podFailurePolicy": {"rules": _rules(codes, on_errors=on_errors)},
     }
+
+
+def _rules(codes: Mapping[str, Collection[int]], *, on_errors: bool) -> list[Manifest]:
+    """Return what each end of an attempt means; `codes` are a container's exit codes that are no error."""
+    return [
+        {
+            "action": "Count" if on_errors else "FailIndex",
+            "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+        },
+        *(
+            {"action": "Count", "onExitCodes": {"containerName": name, "operator": "In", "values": sorted(own)}}
+            for name, own in codes.items()
+        ),
+        # Of any container: a failing init container is an error too, and must not loop for ever.
+        {
+            "action": "FailIndex" if on_errors else "FailJob",
+            "onExitCodes": {"operator": "NotIn", "values": [0]},
+        },
+    ]
 
 
 def counts(job: Manifest) -> Counts:

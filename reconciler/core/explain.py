@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from reconciler.core.compose import RENDERED
+from reconciler.core.field_path import FieldPath, field_name, field_path
 from reconciler.core.pod.delivery import RunFiles
 from reconciler.core.provenance import Marked, leaves, origin_of
 from reconciler.core.render import RunIdentity, explain_template
 from reconciler.core.settings import SKY_FILE
-from reconciler.core.yaml import FieldPath, field_name, field_path
 from reconciler.model import MAIN_CONTAINER, Manifest, Site, Task
 
 _OF_JOB: FieldPath = ("spec", "template")

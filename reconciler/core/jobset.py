@@ -22,7 +22,8 @@ from collections.abc import Sequence
 
 from reconciler.core.exit_codes import CLONE_INTERRUPTED, PEER_LOST, RUNTIME_LOST, SETUP_FAILED, TOLD_TO_STOP
 from reconciler.core.manifest import integer
-from reconciler.model import Counts, Manifest, Outcome, State
+from reconciler.model import Manifest, State
+from reconciler.runs import Counts, Outcome
 
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
 RESTART_ANNOTATION = "jobset.sigs.k8s.io/restart-attempt"

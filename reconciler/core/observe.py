@@ -23,17 +23,8 @@ from reconciler.core.jobset import CHILD, UID_LABEL, fails_on_next_error, restar
 from reconciler.core.manifest import mapping, objects
 from reconciler.core.ranks import Seen, doubt_about_failure, index_of, read_attempts, restart_of
 from reconciler.core.status.times import seconds_between
-from reconciler.model import (
-    FILE,
-    Counts,
-    LiveRun,
-    Manifest,
-    Observation,
-    Outcome,
-    Problem,
-    Severity,
-    State,
-)
+from reconciler.model import FILE, Manifest, Problem, Severity, State
+from reconciler.runs import Counts, LiveRun, Observation, Outcome
 
 _FAILED_WITH = re.compile(r"exit code (\d+)\b")
 _FORBIDDEN = re.compile(r'^(?:Error creating: )?(?:pods? "[^"]*" is forbidden: )?')

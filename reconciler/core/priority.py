@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from reconciler.core.field_path import FieldPath, field_name
 from reconciler.core.schema.fields import (
     Fields,
     Reader,
@@ -25,7 +26,7 @@ from reconciler.core.schema.fields import (
 )
 from reconciler.core.schema.metadata import check_metadata
 from reconciler.core.schema.name_rules import is_dns_subdomain
-from reconciler.core.yaml import FieldPath, field_name, parse_documents
+from reconciler.core.yaml import parse_documents
 from reconciler.model import ANNOTATION_PREFIX, PriorityClass, PriorityFile, Problem, Severity
 
 if TYPE_CHECKING:

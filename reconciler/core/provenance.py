@@ -16,7 +16,7 @@ from reconciler.core.compose import RENDERED, Layers, compose_layers, layer_of, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from reconciler.core.yaml import FieldPath
+    from reconciler.core.field_path import FieldPath
     from reconciler.model import Manifest
 
     Naming = Callable[[FieldPath], str]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from reconciler import __version__
 from reconciler.core.durations import parse_duration
+from reconciler.core.field_path import FieldPath, field_name
 from reconciler.core.schema.fields import Reader, Shape, kind, shown, with_yaml_problems
 from reconciler.core.schema.metadata import check_metadata
 from reconciler.core.schema.name_rules import is_branch, is_dns_label, is_dns_subdomain, is_image, is_label_value
@@ -18,7 +19,7 @@ from reconciler.core.schema.pod_config import check_pod_config, read_limits_fact
 from reconciler.core.schema.settings_fields import CONTEXT, KUBERNETES, LIMITS, RECONCILER, SKY
 from reconciler.core.schema.task_fields import CUSTOM_METADATA
 from reconciler.core.schema.task_hash import digest
-from reconciler.core.yaml import FieldPath, field_name, parse_documents
+from reconciler.core.yaml import parse_documents
 from reconciler.model import Limits, Manifest, Problem, Severity, Site
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ module reads them in order and puts the task together.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from reconciler.core.field_path import field_name
 from reconciler.core.schema.controls import DEFAULT_MAX_RECOVERIES, MAX_RECOVERIES
 from reconciler.core.schema.environment import read_envs, read_secrets
 from reconciler.core.schema.fields import Reader, bounded, kind, shown, with_yaml_problems
@@ -18,8 +19,8 @@ from reconciler.core.schema.task_config import read_task_config
 from reconciler.core.schema.task_fields import TASK
 from reconciler.core.schema.task_hash import task_hash
 from reconciler.core.schema.volumes import read_volumes
-from reconciler.core.yaml import MarkedDocument, field_name, parse_documents
-from reconciler.model import Manifest, Problem, Severity, Task, TaskFile
+from reconciler.core.yaml import MarkedDocument, parse_documents
+from reconciler.model import FileMount, GitWorkdir, Manifest, Problem, Severity, Task, TaskFile, Volume
 
 __all__ = ["job_name", "parse_task_file"]
 
@@ -102,29 +103,23 @@ def _name(reader: Reader, path: str, value: dict[str, Any]) -> str | None:
 
 def _task(reader: Reader, path: str, name: str | None, value: dict[str, Any]) -> Task | None:
     fields = reader.section((), value, TASK)
-    env = read_envs(reader, ("envs",), fields.get("envs", {}))
-    secrets, values = read_secrets(reader, ("secrets",), fields.get("secrets", {}), env)
-    paths = Paths(reader, env, {**secrets, **values})
-    workdir = paths.workdir(("workdir",), fields.get("workdir"))
-    file_mounts = paths.file_mounts(("file_mounts",), fields.get("file_mounts", {}))
     request = read_resources(reader, ("resources",), fields.get("resources", {}))
     config = read_task_config(reader, ("config",), fields.get("config", {}))
-    volumes = read_volumes(reader, ("volumes",), fields.get("volumes", {}), env)
-    setup, run = _scripts(reader, value)
+    given = _given(reader, value, fields)
     num_nodes = _num_nodes(reader, fields, name)
     priority_class = _priority_class(reader, request, config.pod_config)
     max_recoveries = _max_recoveries(reader, config.controls.max_recoveries, request, num_nodes)
-    if name is None or run is None or reader.failed:
+    if name is None or given.run is None or reader.failed:
         return None
     return Task(
         path=path,
         name=name,
         original_name=value.get("name"),
         task_hash=task_hash(reader.document),
-        run=run,
-        setup=setup,
-        env=env,
-        secrets=secrets,
+        run=given.run,
+        setup=given.setup,
+        env=given.env,
+        secrets=given.secrets,
         secret=config.controls.secret,
         resources=request.resources,
         num_nodes=num_nodes,
@@ -140,12 +135,36 @@ def _task(reader: Reader, path: str, name: str | None, value: dict[str, Any]) ->
         max_recoveries=max_recoveries,
         timeout_seconds=config.controls.timeout_seconds,
         set_pod_resource_limits=config.limits_factor,
-        volumes=volumes,
-        workdir=workdir,
-        file_mounts=file_mounts,
-        secret_values=values,
+        volumes=given.volumes,
+        workdir=given.workdir,
+        file_mounts=given.file_mounts,
+        secret_values=given.secret_values,
         warnings=bounded(reader.problems),
     )
+
+
+class _Given(NamedTuple):
+    """The scripts of a task, and what they find: variables, files and volumes."""
+
+    setup: str | None
+    run: str | None
+    env: dict[str, str]
+    secrets: dict[str, str]
+    secret_values: dict[str, str]
+    workdir: FileMount | GitWorkdir | None
+    file_mounts: tuple[FileMount, ...]
+    volumes: tuple[Volume, ...]
+
+
+def _given(reader: Reader, value: dict[str, Any], fields: dict[str, Any]) -> _Given:
+    env = read_envs(reader, ("envs",), fields.get("envs", {}))
+    secrets, values = read_secrets(reader, ("secrets",), fields.get("secrets", {}), env)
+    paths = Paths(reader, env, {**secrets, **values})
+    workdir = paths.workdir(("workdir",), fields.get("workdir"))
+    file_mounts = paths.file_mounts(("file_mounts",), fields.get("file_mounts", {}))
+    volumes = read_volumes(reader, ("volumes",), fields.get("volumes", {}), env)
+    setup, run = _scripts(reader, value)
+    return _Given(setup, run, env, secrets, values, workdir, file_mounts, volumes)
 
 
 def _scripts(reader: Reader, value: dict[str, Any]) -> tuple[str | None, str | None]:

@@ -15,9 +15,7 @@ The parser's events become plain data in one go, and each keeps its place, becau
 
 from __future__ import annotations
 
-import ast
 import math
-import re
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -31,7 +29,7 @@ from yaml.events import (
     SequenceEndEvent,
 )
 
-from reconciler.core.schema.masking import masked_key
+from reconciler.core.field_path import FieldPath, field_name, field_path, shown_key
 from reconciler.core.schema.yaml_scalars import typed
 from reconciler.core.schema.yaml_syntax import (
     MAX_BYTES,
@@ -55,8 +53,6 @@ if TYPE_CHECKING:
 
 MAX_NODES = 10_000
 
-FieldPath = tuple[str | int, ...]
-
 _CORE = "tag:yaml.org,2002:"
 _TEXT = _CORE + "str"
 _TYPES = {_CORE + "null": type(None), _CORE + "bool": bool, _CORE + "int": int, _CORE + "float": float}
@@ -65,9 +61,6 @@ _TOO_MANY = f"more than {MAX_NODES} keys and values in one file, aliases expande
 _TOO_LARGE = f"more than {MAX_BYTES} characters, aliases expanded: use fewer aliases"
 _WRONG_TAG = "! begins a tag, and this one fits no value here: leave it out; a text that begins with ! needs quotes"
 _NO_ANCHOR = "* begins an alias, and there is no anchor before it that it names: a text that begins with * needs quotes"
-_SIMPLE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_/-]*")
-_FIELD_STEP = re.compile(r"""\[(\d+)\]|\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|\.?([^.\[\]]+)""")
-_SHOWN_KEY = 60
 
 
 class _PythonLoader(yaml.SafeLoader):
@@ -139,7 +132,7 @@ class MarkedDocument:
         whole: list[str | int] = []
         for step in path:
             if isinstance(value, dict):
-                likely = [] if step in value else [key for key in value if _shown_key(key) == step]
+                likely = [] if step in value else [key for key in value if shown_key(key) == step]
                 whole.append(likely[0] if len(likely) == 1 else step)
                 value = value.get(whole[-1])
             else:
@@ -190,30 +183,6 @@ def parse_documents(data: bytes | str, path: str) -> tuple[list[MarkedDocument],
     return documents, [_problem(fault, path) for fault in faults]
 
 
-def field_name(path: FieldPath) -> str:
-    """Write a path as people do: `spec.containers[0].env`; a key with dots or blanks in it stands in brackets.
-
-    Of a key only so much is shown as is no value: of `TOKEN=x` what stands before it.
-    """
-    text = ""
-    for step in path:
-        if isinstance(step, int):
-            text += f"[{step}]"
-        elif len(step) <= _SHOWN_KEY and _SIMPLE_KEY.fullmatch(step):
-            text += f".{step}" if text else step
-        else:
-            text += f"[{_shown_key(step)!r}]"
-    return text
-
-
-def field_path(name: str) -> FieldPath:
-    """Return the path that `field_name` wrote; a key that it cut stays cut."""
-    return tuple(
-        int(index) if index else ast.literal_eval(quoted) if quoted else word
-        for index, quoted, word in _FIELD_STEP.findall(name)
-    )
-
-
 def load_own(text: str) -> Any:
     """Load one document that we have written: the same types, but as many values as it likes.
 
@@ -233,11 +202,6 @@ def load_own(text: str) -> Any:
     if len(documents) > 1:
         raise ValueError(f"is not as we write it: it has {len(documents)} documents")
     return documents[0][0] if documents else None
-
-
-def _shown_key(key: str) -> str:
-    shown = masked_key(key)
-    return shown if len(shown) <= _SHOWN_KEY else shown[:_SHOWN_KEY] + "..."
 
 
 def _problem(fault: Fault, path: str) -> Problem:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from reconciler.core.field_path import FieldPath, field_path
 from reconciler.core.limits import check_limits
 from reconciler.core.priority import check_priority_files, parse_priority_file
 from reconciler.core.render import priority_class_field
 from reconciler.core.schema.fields import bounded
 from reconciler.core.settings import parse_site
 from reconciler.core.task import parse_task_file
-from reconciler.core.yaml import FieldPath, MarkedDocument, field_path, parse_documents
+from reconciler.core.yaml import MarkedDocument, parse_documents
 from reconciler.model import ALL_ALLOWED, Limits, PriorityClass, PriorityFile, Problem, Severity, Site, Task, TaskFile
 from reconciler.source.revision import SETTINGS
 

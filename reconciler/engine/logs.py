@@ -13,7 +13,8 @@ from reconciler.core.observe import live_runs
 from reconciler.core.ranks import index_of
 from reconciler.core.schema.fields import did_you_mean
 from reconciler.errors import Forbidden, NotFound, UsageError
-from reconciler.model import FILE, JOB_LABEL, JOBSET, MAIN_CONTAINER, OWNER_LABEL, RUN_LABEL, LiveRun, Manifest, State
+from reconciler.model import FILE, JOB_LABEL, JOBSET, MAIN_CONTAINER, OWNER_LABEL, RUN_LABEL, Manifest, State
+from reconciler.runs import LiveRun
 
 SECONDS_BETWEEN_LOOKS = 1.0
 _NAMES: tuple[Callable[[LiveRun], str], ...] = (

@@ -28,7 +28,6 @@ from reconciler.model import (
     RUN_LABEL,
     Action,
     Document,
-    LiveRun,
     Manifest,
     Problem,
     Severity,
@@ -36,6 +35,7 @@ from reconciler.model import (
     TaskFile,
     Verb,
 )
+from reconciler.runs import LiveRun
 
 OUTDATED = "outdated"
 _ABSOLUTE = (

@@ -25,18 +25,8 @@ from reconciler.engine.files import Files
 from reconciler.engine.options import Options
 from reconciler.engine.record import CLUSTERS, StatusPlace, read_documents, read_setting
 from reconciler.errors import Forbidden, GuardError
-from reconciler.model import (
-    FILE,
-    JOBSET,
-    OWNER_LABEL,
-    Document,
-    LiveRun,
-    Manifest,
-    Problem,
-    Severity,
-    Site,
-    TaskFile,
-)
+from reconciler.model import FILE, JOBSET, OWNER_LABEL, Document, Manifest, Problem, Severity, Site, TaskFile
+from reconciler.runs import LiveRun
 from reconciler.source.record import Record, read_record
 from reconciler.source.remote import is_superseded, ls_remote, owner_hash, source_tip
 from reconciler.source.repository import Repository

@@ -20,7 +20,8 @@ from reconciler.engine.plan import Plan
 from reconciler.engine.read import Live, Source
 from reconciler.engine.record import CLUSTERS, read_documents
 from reconciler.errors import PublishError
-from reconciler.model import RUN_KINDS, Action, Document, LiveRun, Problem, Result, Severity, Verb
+from reconciler.model import RUN_KINDS, Action, Document, Problem, Result, Severity, Verb
+from reconciler.runs import LiveRun
 from reconciler.source.publish import publish
 from reconciler.source.record import Record
 from reconciler.source.repository import Repository

@@ -16,18 +16,14 @@ from reconciler.model import (
     RUN_LABEL,
     SITE_HASH,
     TASK_HASH,
-    Attempt,
-    Counts,
-    LiveRun,
     Manifest,
-    Observation,
     OnChange,
-    RecordedRun,
     Resources,
     State,
     Task,
     TaskFile,
 )
+from reconciler.runs import Attempt, Counts, LiveRun, Observation, RecordedRun
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.core.attempt import MAX_TEXT, Stage, read_pod, text, waits_for_node
-from reconciler.model import Attempt, Manifest
+from reconciler.model import Manifest
+from reconciler.runs import Attempt
 
 START, END, TOLD = "2026-03-01T10:00:00Z", "2026-03-01T10:05:00Z", "2026-03-01T10:04:30Z"
 

@@ -11,18 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reconciler.core.decide import Options, Wanted, decide_job
-from reconciler.model import (
-    INCOMPLETE,
-    TERMINAL_STATES,
-    Action,
-    LiveRun,
-    Manifest,
-    OnChange,
-    RecordedRun,
-    State,
-    Task,
-    Verb,
-)
+from reconciler.model import INCOMPLETE, TERMINAL_STATES, Action, Manifest, OnChange, State, Task, Verb
+from reconciler.runs import LiveRun, RecordedRun
 
 RERUN = 'set the annotation job-reconciler/rerun: "{}" in jobs/train.yaml'
 LOST = (

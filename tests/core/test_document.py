@@ -23,18 +23,15 @@ from reconciler.core.yaml_output import dump
 from reconciler.model import (
     TERMINAL_STATES,
     Accelerators,
-    Attempt,
-    Counts,
     Document,
-    LiveRun,
     Problem,
-    RecordedRun,
     Resources,
     Severity,
     State,
     Task,
     TaskFile,
 )
+from reconciler.runs import Attempt, Counts, LiveRun, RecordedRun
 
 COMMIT = "c" * 40
 NOON = Cancellation("2026-03-01T12:00:00Z", "no file asks for it any more")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from reconciler.core.encoding import check_echo, counts, job_form, outcome
-from reconciler.model import Counts, Manifest, Outcome, State
+from reconciler.model import Manifest, State
+from reconciler.runs import Counts, Outcome
 
 PAST = "2026-03-01T10:00:00Z"
 

@@ -8,7 +8,8 @@ import pytest
 
 from reconciler.core.encoding import check_echo, counts, nodes, outcome, pod_template
 from reconciler.core.jobset import host_name_pattern, jobset_form
-from reconciler.model import Counts, Manifest, Outcome, State
+from reconciler.model import Manifest, State
+from reconciler.runs import Counts, Outcome
 
 TEMPLATE = {"spec": {"containers": [{"name": "main"}]}}
 WHEN = "2026-03-01T10:00:00Z"

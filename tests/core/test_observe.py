@@ -10,7 +10,8 @@ import pytest
 
 from reconciler.core.encoding import job_form
 from reconciler.core.observe import live_runs, observe
-from reconciler.model import FILE, JOB_LABEL, OWNER_LABEL, RUN_LABEL, TASK_HASH, Counts, Manifest, Observation, State
+from reconciler.model import FILE, JOB_LABEL, OWNER_LABEL, RUN_LABEL, TASK_HASH, Manifest, State
+from reconciler.runs import Counts, Observation
 
 CREATED, DECIDED = "2026-03-01T10:00:00Z", "2026-03-01T11:00:00Z"
 LABELS = {JOB_LABEL: "train", OWNER_LABEL: "us", RUN_LABEL: "3"}

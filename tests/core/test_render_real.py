@@ -15,7 +15,8 @@ from reconciler.core.encoding import check_echo, counts, is_jobset, outcome
 from reconciler.core.pod.supervisor import FAILURES_ANNOTATION, literal
 from reconciler.core.render import RunIdentity, render_job
 from reconciler.core.task import parse_task_file
-from reconciler.model import Counts, Manifest, Site, State, Task
+from reconciler.model import Manifest, Site, State, Task
+from reconciler.runs import Counts
 
 if TYPE_CHECKING:
     from control_plane import ControlPlane

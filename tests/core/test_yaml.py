@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.core import yaml as ours
+from reconciler.core.field_path import field_name, field_path
 from reconciler.core.schema.masking import masked_key
 from reconciler.core.schema.yaml_syntax import MAX_BYTES
-from reconciler.core.yaml import field_name, field_path, parse_documents
+from reconciler.core.yaml import parse_documents
 from reconciler.core.yaml_output import dump_manifests
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(

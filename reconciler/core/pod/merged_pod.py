@@ -10,17 +10,17 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from reconciler.core.compose import layer_title
+from reconciler.core.field_path import field_name
 from reconciler.core.manifest import mapping, objects
 from reconciler.core.schema.fields import shown
 from reconciler.core.schema.pod_schema import check_pod
-from reconciler.core.yaml import field_name
 from reconciler.model import MAIN_CONTAINER, Manifest, Problem, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from reconciler.core.field_path import FieldPath
     from reconciler.core.provenance import Origin
-    from reconciler.core.yaml import FieldPath
 
     Findings = Iterator[tuple[FieldPath, str, str]]
 

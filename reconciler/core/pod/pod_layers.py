@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from reconciler.core.compose import Layers
-    from reconciler.core.yaml import FieldPath
+    from reconciler.core.field_path import FieldPath
 
 _CONTAINERS: FieldPath = ("spec", "containers")
 

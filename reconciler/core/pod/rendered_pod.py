@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+from reconciler.core.field_path import FieldPath, field_name
 from reconciler.core.pod import gpu_nodes
 from reconciler.core.pod.delivery import Delivery, secret_name
 from reconciler.core.pod.several_nodes import rank_variables
 from reconciler.core.pod.supervisor import container_command, literal
 from reconciler.core.quantity import format_quantity, parse_quantity
-from reconciler.core.yaml import FieldPath, field_name
 from reconciler.model import JOB_LABEL, MAIN_CONTAINER, Manifest, Resources, Site, Task, Volume
 
 NO_CONTEXT = ""

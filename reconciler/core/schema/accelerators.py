@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from reconciler.core.field_path import field_name
 from reconciler.core.schema.fields import Shape, listed, shown
-from reconciler.core.yaml import field_name
 from reconciler.model import Accelerators
 
 if TYPE_CHECKING:
+    from reconciler.core.field_path import FieldPath
     from reconciler.core.schema.fields import Reader
-    from reconciler.core.yaml import FieldPath
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,62}")
 _COUNT = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from reconciler.core.field_path import FieldPath, field_name
 from reconciler.core.schema.fields import Shape, listed
 from reconciler.core.schema.infra import PLACE_FIELDS, Infra, parse_infra
 from reconciler.core.schema.task_fields import ALTERNATIVE, RESOURCES
-from reconciler.core.yaml import FieldPath, field_name
 
 if TYPE_CHECKING:
     from reconciler.core.schema.fields import Reader

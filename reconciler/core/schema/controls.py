@@ -14,8 +14,8 @@ from reconciler.core.schema.resources import MAX_ATTEMPTS
 from reconciler.model import ANNOTATION_PREFIX, OnChange
 
 if TYPE_CHECKING:
+    from reconciler.core.field_path import FieldPath
     from reconciler.core.schema.fields import Fields, Reader
-    from reconciler.core.yaml import FieldPath
 
 _T = TypeVar("_T")
 _DIGITS = re.compile(r"[0-9]{1,6}")

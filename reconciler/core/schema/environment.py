@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from reconciler.core.field_path import field_name
 from reconciler.core.schema.fields import Shape, listed, shown
 from reconciler.core.schema.masking import masked_key
 from reconciler.core.schema.name_rules import is_variable
-from reconciler.core.yaml import field_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from reconciler.core.field_path import FieldPath
     from reconciler.core.schema.fields import Reader
-    from reconciler.core.yaml import FieldPath
 
 REFERENCE = "secrets:"
 _NAMED = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any
 
+from reconciler.core.field_path import FieldPath, field_name
 from reconciler.core.schema.masking import masked
-from reconciler.core.yaml import FieldPath, MarkedDocument, field_name
+from reconciler.core.yaml import MarkedDocument
 from reconciler.model import Problem, Severity
 
 if TYPE_CHECKING:

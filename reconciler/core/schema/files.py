@@ -11,18 +11,18 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from reconciler.core.field_path import field_name
 from reconciler.core.schema.environment import filled_in, named_in
 from reconciler.core.schema.fields import Shape, shown
 from reconciler.core.schema.masking import masked
 from reconciler.core.schema.task_fields import WORKDIR
-from reconciler.core.yaml import field_name
 from reconciler.model import FileMount, GitWorkdir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from reconciler.core.field_path import FieldPath
     from reconciler.core.schema.fields import Reader
-    from reconciler.core.yaml import FieldPath
 
 SKY_WORKDIR = "~/sky_workdir"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")

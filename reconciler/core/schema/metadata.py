@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reconciler.core.field_path import field_name
 from reconciler.core.schema.fields import shown
 from reconciler.core.schema.name_rules import MAX_LABEL, is_label_key, is_label_value
-from reconciler.core.yaml import field_name
 from reconciler.model import ANNOTATION_PREFIX
 
 if TYPE_CHECKING:
+    from reconciler.core.field_path import FieldPath
     from reconciler.core.schema.fields import Fields, Reader
-    from reconciler.core.yaml import FieldPath
 
 
 def check_metadata(reader: Reader, path: FieldPath, metadata: dict[str, Any], fields: Fields) -> None:

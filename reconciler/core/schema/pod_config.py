@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reconciler.core.field_path import field_name
 from reconciler.core.schema.fields import Fields, Shape, refused, shown, taken
 from reconciler.core.schema.metadata import check_metadata
 from reconciler.core.schema.name_rules import is_dns_subdomain
 from reconciler.core.schema.pod_schema import check_part
-from reconciler.core.yaml import field_name
 from reconciler.model import MAIN_CONTAINER
 
 if TYPE_CHECKING:
+    from reconciler.core.field_path import FieldPath
     from reconciler.core.schema.fields import Reader
-    from reconciler.core.yaml import FieldPath
 
 MAIN_ALIASES = frozenset({MAIN_CONTAINER, "ray-node", "skypilot-node"})  # what SkyPilot calls its main container
 _MOST_FACTOR = 1000

@@ -18,7 +18,7 @@ from reconciler.core.schema.fields import did_you_mean, kind, listed, shown
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
-    from reconciler.core.yaml import FieldPath
+    from reconciler.core.field_path import FieldPath
     from reconciler.model import Manifest
 
 _TYPES = {

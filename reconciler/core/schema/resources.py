@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from reconciler.core.exit_codes import PASSED_ON_AS_1
+from reconciler.core.field_path import FieldPath, field_name
 from reconciler.core.schema.accelerators import read_accelerators
 from reconciler.core.schema.alternatives import Entries, choose
 from reconciler.core.schema.fields import Shape, listed, shown
@@ -16,7 +17,6 @@ from reconciler.core.schema.name_rules import is_image
 from reconciler.core.schema.pod_config import check_priority_class
 from reconciler.core.schema.sizes import format_cpus, format_memory, parse_cpus, parse_disk, parse_memory
 from reconciler.core.schema.task_fields import JOB_RECOVERY
-from reconciler.core.yaml import FieldPath, field_name
 from reconciler.model import Resources
 
 if TYPE_CHECKING:

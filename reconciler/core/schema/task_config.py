@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from reconciler.core.field_path import FieldPath, field_name
 from reconciler.core.schema.controls import Controls, read_controls
 from reconciler.core.schema.fields import shown
 from reconciler.core.schema.metadata import check_metadata
 from reconciler.core.schema.name_rules import is_dns_label
 from reconciler.core.schema.pod_config import check_pod_config, read_limits_factor
 from reconciler.core.schema.task_fields import CONFIG, CUSTOM_METADATA, KUBERNETES
-from reconciler.core.yaml import FieldPath, field_name
 from reconciler.model import ANNOTATION_PREFIX, Manifest
 
 if TYPE_CHECKING:

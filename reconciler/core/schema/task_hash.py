@@ -23,7 +23,8 @@ from reconciler.core.schema.environment import REFERENCE
 from reconciler.model import ANNOTATION_PREFIX
 
 if TYPE_CHECKING:
-    from reconciler.core.yaml import FieldPath, MarkedDocument
+    from reconciler.core.field_path import FieldPath
+    from reconciler.core.yaml import MarkedDocument
 
 _BY_TEXT = ("cpus", "memory", "disk_size")
 _ALTERNATIVES = ("any_of", "ordered")

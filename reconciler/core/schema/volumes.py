@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from reconciler.core.field_path import FieldPath, field_name
 from reconciler.core.schema.environment import filled_in
 from reconciler.core.schema.fields import Shape, did_you_mean, listed, shown
 from reconciler.core.schema.metadata import read_labels
 from reconciler.core.schema.name_rules import is_dns_subdomain
 from reconciler.core.schema.sizes import parse_disk
 from reconciler.core.schema.task_fields import VOLUME, VOLUME_CONFIG
-from reconciler.core.yaml import FieldPath, field_name
 from reconciler.model import Manifest, Volume
 
 if TYPE_CHECKING:

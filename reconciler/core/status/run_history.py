@@ -8,7 +8,8 @@ from itertools import count, pairwise
 
 from reconciler.core.attempt import DELETED
 from reconciler.core.status.times import seconds_between
-from reconciler.model import TERMINAL_STATES, Attempt, Document, State
+from reconciler.model import TERMINAL_STATES, Document, State
+from reconciler.runs import Attempt
 
 _MOST_ATTEMPTS = 50
 _HAS_ATTEMPT = TERMINAL_STATES - {State.CANCELLED} | {State.STARTING, State.RUNNING}

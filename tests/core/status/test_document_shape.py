@@ -19,7 +19,8 @@ from reconciler.core.status.commit_message import commit_message
 from reconciler.core.status.document_shape import DOCUMENT, check_document
 from reconciler.core.status.queue import is_current, rows, summary
 from reconciler.core.status.readme import readme
-from reconciler.model import Document, LiveRun, TaskFile
+from reconciler.model import Document, TaskFile
+from reconciler.runs import LiveRun
 
 RUN = {"number": 3, "task_hash": "H", "uid": "uid-3", "kind": "Job"}
 TIME = "2026-03-01T10:00:00Z"
