@@ -12,7 +12,7 @@ from reconciler.core.manifest import mapping
 from reconciler.core.observe import live_runs
 from reconciler.core.ranks import index_of
 from reconciler.core.schema.fields import did_you_mean
-from reconciler.errors import Forbidden, NotFound, UsageError
+from reconciler.errors import ClusterUnreachable, Forbidden, NotFound, UsageError
 from reconciler.model import FILE, JOB_LABEL, JOBSET, MAIN_CONTAINER, OWNER_LABEL, RUN_LABEL, Manifest, State
 from reconciler.runs import LiveRun
 
@@ -35,22 +35,58 @@ def stream_logs(  # noqa: PLR0913 - beyond five by name only
     no such job, or the job no such rank.
     """
     printed: set[str] = set()
-    told: object = None
+    told: set[object] = set()
+
+    def once(text: str, key: object) -> None:
+        if key not in told:
+            told.add(key)
+            say(text)
+
     while True:
         run, pods = _find(cluster, owner, job, home, rank)
-        for pod in pods:
-            if pod["metadata"]["name"] not in printed and _has_started(pod):
-                printed.add(pod["metadata"]["name"])
-                if len(pods) > 1 or len(printed) > 1:
-                    say(f"attempt {pod['metadata']['name']}")
-                yield from _output(cluster, pod, follow=follow)
-        waits_for = run.observation.state, run.observation.reason
-        if not printed and waits_for != told:
-            told = waits_for
-            say(f"{run.job}-{run.number} {_silence(run)}")
+        try:
+            yield from _new_output(cluster, pods, printed, once, follow=follow)
+        except _NotYet as error:
+            if run.finished:
+                raise
+            once(f"waits for its output: {error}", _NotYet)
+        if not any(map(_has_started, pods)) and not printed:
+            once(f"{run.job}-{run.number} {_silence(run)}", (run.observation.state, run.observation.reason))
         if run.finished or not follow:
             return
         time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+class _NotYet(ClusterUnreachable):
+    """The output of an attempt can't be read, and nothing of it was."""
+
+
+def _new_output(
+    cluster: Cluster, pods: Sequence[Manifest], printed: set[str], once: Callable[[str, object], None], *, follow: bool
+) -> Iterator[bytes]:
+    """Yield the output of the attempts that have started and are not among those `printed`, which they join.
+
+    Raises _NotYet in the end if that of one could not be read: the others' is printed all the same.
+    """
+    unread = None
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        if name in printed or not _has_started(pod):
+            continue
+        if follow or len(pods) > 1:
+            once(f"attempt {name}", name)
+        try:
+            for chunk in _output(cluster, pod, follow=follow):
+                printed.add(name)
+                yield chunk
+        except ClusterUnreachable as error:
+            if not follow or name in printed:
+                raise
+            unread = error
+            continue
+        printed.add(name)
+    if unread is not None:
+        raise _NotYet(str(unread)) from unread
 
 
 def _silence(run: LiveRun) -> str:

@@ -23,7 +23,7 @@ class FaultyCluster:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.cluster, name)
-        if name not in {"create", "patch", "delete", "get", "list"}:
+        if name not in {"create", "patch", "delete", "get", "list", "logs"}:
             return found
 
         def call(*arguments: Any, **options: Any) -> Any:

@@ -49,6 +49,26 @@ def test_following_a_run_that_waits(cluster: FaultyCluster, monkeypatch: pytest.
     assert told == ["train-2 has no output: SUSPENDED, until its file takes `suspend` away"]
 
 
+def test_following_a_run_whose_output_can_not_be_read_yet(
+    cluster: FaultyCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its node does not answer the server: that is said once, and it is tried until it does."""
+    cluster.create(job_manifest("train-1", script="echo hello; sleep 1"))
+    told: list[str] = []
+    tries = itertools.count()
+
+    def away_at_first(*_: object, **__: object) -> None:
+        if next(tries) < 3:
+            raise ClusterUnreachable("could not read the log: 500")
+
+    monkeypatch.setattr(logs, "SECONDS_BETWEEN_LOOKS", 0.01)
+    cluster.before["logs"] = away_at_first
+    output = stream_logs(cluster, "us", "train", home="default", follow=True, say=told.append)
+
+    assert b"".join(output) == b"hello\n"
+    assert [line for line in told if "500" in line] == ["waits for its output: could not read the log: 500"]
+
+
 def test_a_run_that_was_replaced(cluster: FaultyCluster) -> None:
     """Its output went with its Job; what is left of it is on record."""
     cluster.create(suspended("train-2"))
