@@ -150,7 +150,7 @@ def test_examples_are_valid(page: Path, repo: Repo) -> None:
     command = [sys.executable, "-m", "reconciler", "validate", "--repo", str(repo(files))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert (done.stderr, done.stdout) == ("", f"{len(files)} files, 0 invalid\n")
+    assert (done.stderr, done.stdout) == ("", f"{len(files)} file{'s'[: len(files) > 1]}, 0 invalid\n")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])

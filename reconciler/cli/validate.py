@@ -106,7 +106,11 @@ def _print(files: list[CheckedFile], output: str) -> None:
         else:
             print_problems(file.problems)
     invalid = sum(not file.ok for file in files)
-    click.echo(f"{len(files)} files, {invalid} invalid" if files else "no files under jobs/ or priorities/")
+    click.echo(
+        f"{len(files)} file{'s'[: len(files) > 1]}, {invalid} invalid"
+        if files
+        else "no files under jobs/ or priorities/"
+    )
 
 
 def _file_json(file: CheckedFile) -> dict[str, object]:

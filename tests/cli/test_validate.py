@@ -71,9 +71,9 @@ def folder(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Path:
             id="all",
         ),
         pytest.param(
-            ["jobs/b.yaml"], {"jobs/b.yaml": ["duplicate-name"]}, "1 files, 1 invalid\n", 3, id="name of another"
+            ["jobs/b.yaml"], {"jobs/b.yaml": ["duplicate-name"]}, "1 file, 1 invalid\n", 3, id="name of another"
         ),
-        pytest.param(["priorities/p.yaml"], {}, "1 files, 0 invalid\n", 0, id="the others' faults are not told"),
+        pytest.param(["priorities/p.yaml"], {}, "1 file, 0 invalid\n", 0, id="the others' faults are not told"),
         pytest.param(
             ["jobs/team", "./priorities"],
             {"jobs/team/c.yaml": ["invalid-value"]},
@@ -82,7 +82,7 @@ def folder(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Path:
             id="folders",
         ),
         pytest.param(
-            ["jobs/a.yaml", "jobs/a.yaml"], {"jobs/a.yaml": ["duplicate-name"]}, "1 files, 1 invalid\n", 3, id="twice"
+            ["jobs/a.yaml", "jobs/a.yaml"], {"jobs/a.yaml": ["duplicate-name"]}, "1 file, 1 invalid\n", 3, id="twice"
         ),
     ],
 )
@@ -131,7 +131,7 @@ def test_annotations_of_github(folder: Path) -> None:
     assert ran.stdout == (
         "::error file=jobs/team/c.yaml,line=3,col=3,title=invalid-value::"
         "resources.cpus: '5%25' is no number of CPUs: write 4, 0.5 or \"4+\"\n"
-        "1 files, 1 invalid\n"
+        "1 file, 1 invalid\n"
     )
     assert (ran.stderr, ran.exit_code) == ("", 3)
 
@@ -201,7 +201,7 @@ def test_watching_ends_with_ctrl_c_and_shows_each_change_on_an_empty_screen(fold
     assert terminal.process.wait(PATIENCE) == 130
     assert "\x1b[2J" in first
     assert "c.yaml:3:3" in first
-    assert "1 files, 1 invalid" in first
+    assert "1 file, 1 invalid" in first
     assert "jobs/team" in gone
     assert "\x1b[2J" in last
-    assert "1 files, 0 invalid" in last
+    assert "1 file, 0 invalid" in last

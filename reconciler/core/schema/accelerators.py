@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,62}")
 _COUNT = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
+_TIMES = re.compile(r"(.*[0-9a-z])x([0-9]{1,2})", re.IGNORECASE)
+_VENDOR = re.compile(r"nvidia[-_](?:tesla[-_])?(.+)", re.IGNORECASE)
 _BY_MEMORY = re.compile(r"(?:[A-Za-z]+:)?[0-9.]+[GM]B\+?(?::.*)?", re.IGNORECASE)
 
 
@@ -77,6 +79,10 @@ def _read(reader: Reader, path: FieldPath, name: Any, count: Any) -> tuple[str, 
         problem = "TPUs are not supported: ask for them by resources and nodeSelector in config.kubernetes.pod_config"
     elif not _NAME.fullmatch(name):
         problem = f"{shown(name)} is no name of a GPU: write H100, H100:8 or {{H100: 8}}"
+    elif times := _TIMES.fullmatch(name):
+        problem = f"{shown(name)} is no name of a GPU; did you mean {times[1]}:{times[2]}?"
+    elif vendor := _VENDOR.fullmatch(name):
+        problem = f"{shown(name)} is no name that SkyPilot has for a GPU; did you mean {vendor[1].upper()}?"
     elif not _COUNT.fullmatch(str(count)) or not Decimal(str(count)):
         problem = f"{shown(count)} is no number of GPUs: write a number above 0"
     if problem:

@@ -38,6 +38,10 @@ def choose(reader: Reader, path: FieldPath, resources: dict[str, Any]) -> Entrie
     if not lists:
         return entries
     place = (*path, lists[0])
+    if isinstance(base.get("accelerators"), list):
+        at = (*path, "accelerators")
+        message = f"{field_name(at)} is a list of alternatives, and so is {lists[0]}: write one list"
+        reader.error(at, "conflict", message)
     usable, dropped = _sort_out(reader, place, base[lists[0]], base)
     if not usable:
         if dropped or not base[lists[0]]:

@@ -11,6 +11,7 @@ from reconciler.core.durations import parse_duration
 from reconciler.core.schema.fields import Shape, did_you_mean, shown, taken
 from reconciler.core.schema.name_rules import is_dns_subdomain
 from reconciler.core.schema.resources import MAX_ATTEMPTS
+from reconciler.core.yaml import field_name
 from reconciler.model import ANNOTATION_PREFIX, OnChange
 
 if TYPE_CHECKING:
@@ -116,5 +117,5 @@ class _Controls:
 
     def _wrong(self, name: str, expected: str) -> None:
         place = (*self._path, ANNOTATION_PREFIX + name)
-        message = f"{ANNOTATION_PREFIX}{name} must be {expected}, not {shown(self._texts[name])}"
+        message = f"{field_name(place)} must be {expected}, not {shown(self._texts[name])}"
         self._reader.error(place, "invalid-value", message)

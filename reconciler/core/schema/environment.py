@@ -30,8 +30,8 @@ def read_envs(reader: Reader, path: FieldPath, envs: dict[str, Any]) -> dict[str
     result = {name: _env(reader, (*path, name), value) for name, value in envs.items()}
     empty = [name for name, value in envs.items() if value is None]
     if empty:
-        names = listed([*map(masked_key, empty)])
-        message = f'without a value in {field_name(path)}: {names}; write one ("" is empty) or use secrets'
+        others = f", nor have {listed([*map(masked_key, empty[1:])])}" if empty[1:] else ""
+        message = f'{field_name((*path, empty[0]))} has no value{others}: write one ("" is empty) or use secrets'
         reader.error((*path, empty[0]), "missing-value", message)
     differing = [name for name, text in result.items() if _python_differs(envs[name], text)]
     if differing:

@@ -32,7 +32,9 @@ def parse_infra(resources: Mapping[str, Any]) -> Infra:
     if infra is not None and (cloud is not None or region is not None):
         raise ValueError("infra can't stand beside cloud or region: write infra: k8s/<context> alone")
     if infra is None and cloud is None and region is not None:
-        raise ValueError(f"region {shown(region)} without a cloud: to name a context, write infra: k8s/<context>")
+        raise ValueError(
+            f"region {shown(region)} without a cloud: write infra: k8s/<context> to name a context, or leave it out"
+        )
     written = infra if infra is not None else "/".join(part for part in (cloud, region) if part is not None)
     head, slash, rest = (part.strip() for part in written.strip().partition("/"))
     if head.lower() not in _KUBERNETES:

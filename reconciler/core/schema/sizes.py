@@ -66,5 +66,5 @@ def _parse(value: str | float, *, plus: bool) -> tuple[Decimal, str] | None:
 
 def _gib(value: str | float, number: Decimal, unit: str) -> Decimal:
     if len(unit) == 1:
-        raise ValueError(f"{shown(value)} could be either unit: write {unit.upper()}B or {unit.upper()}i, both binary")
+        raise ValueError(f"{shown(value)} has half a unit: write {number}{unit.upper()}i or {number}{unit.upper()}B")
     return number * _GIB[unit[0]] if unit else number

@@ -145,7 +145,10 @@ JOB_RECOVERY: Fields = {
 CONFIG: Fields = {
     "kubernetes": taken("how the pods are made", MAPPING),
     "hooks": RESOURCES["hooks"],
-    "docker": refused("pods are not run by docker; write securityContext and the like in kubernetes.pod_config"),
+    "docker": refused(
+        "pods are not run by docker, and /dev/shm is memory already; write securityContext and the like in "
+        "kubernetes.pod_config"
+    ),
     "nvidia_gpus": refused("a pod can't change its node's GPUs; leave it out"),
     "active_workspace": refused("workspaces are a SkyPilot server's; leave it out"),
     **dict.fromkeys(("ssh", "gcp", "azure", "aws", "oci", "nebius", "slurm", "vast", "runpod"), _NO_CLOUD),

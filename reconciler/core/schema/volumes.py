@@ -46,7 +46,14 @@ def _read(
 ) -> list[Volume]:
     fields = reader.section(place, value, VOLUME)
     named, sized = "name" in fields, "size" in fields
-    if named == sized:
+    if named and sized:
+        at = (*place, "size")
+        message = (
+            f"{field_name(at)} stands beside a name: leave out size for a claim that exists, or name for a new one"
+        )
+        reader.error(at, "conflict", message)
+        return []
+    if not named and not sized:
         if not value.keys() & {"host_path", "mode"}:  # those are refused for themselves
             message = f"{field_name(place)} must have a name, of a PersistentVolumeClaim, or a size, of a new volume"
             reader.error(place, "missing-value", message)
