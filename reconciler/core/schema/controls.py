@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reconciler.core.durations import parse_duration
+from reconciler.core.field_path import field_name
 from reconciler.core.schema.fields import Shape, did_you_mean, shown, taken
 from reconciler.core.schema.name_rules import is_dns_subdomain
 from reconciler.core.schema.resources import MAX_ATTEMPTS
-from reconciler.core.yaml import field_name
 from reconciler.model import ANNOTATION_PREFIX, OnChange
 
 if TYPE_CHECKING:
