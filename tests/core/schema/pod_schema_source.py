@@ -20,13 +20,48 @@ QUANTITY = {
 }
 PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
 NO_PORT_TOO = PORT | {"minimum": 0}
+PULL_POLICY = ["Always", "IfNotPresent", "Never", ""]
+MESSAGE_POLICY = ["File", "FallbackToLogsOnError", ""]
+PROFILE = ["Localhost", "RuntimeDefault", "Unconfined"]
+NODE_POLICY = ["Honor", "Ignore"]
 ADDED: dict[str, dict[str, Any]] = {
-    "Container": {"imagePullPolicy": ["Always", "IfNotPresent", "Never", ""]},
+    "AppArmorProfile": {"type": PROFILE},
+    "Container": {"imagePullPolicy": PULL_POLICY, "terminationMessagePolicy": MESSAGE_POLICY},
     "ContainerPort": {"containerPort": PORT, "hostPort": NO_PORT_TOO, "protocol": ["TCP", "UDP", "SCTP", ""]},
+    "ContainerResizePolicy": {"restartPolicy": ["NotRequired", "RestartContainer"]},
+    "ContainerRestartRuleOnExitCodes": {"operator": ["In", "NotIn"]},
+    "HTTPGetAction": {"scheme": ["HTTP", "HTTPS", ""]},
+    "HostPathVolumeSource": {
+        "type": ["DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice", ""]
+    },
+    "ImageVolumeSource": {"pullPolicy": PULL_POLICY},
+    "LabelSelectorRequirement": {"operator": ["In", "NotIn", "Exists", "DoesNotExist"]},
     "NodeSelectorRequirement": {"operator": ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]},
-    "PodSpec": {"dnsPolicy": ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None", ""]},
-    "Toleration": {"effect": ["NoSchedule", "PreferNoSchedule", "NoExecute", ""]},
-    "TopologySpreadConstraint": {"whenUnsatisfiable": ["DoNotSchedule", "ScheduleAnyway"]},
+    "PersistentVolumeClaimSpec": {"volumeMode": ["Block", "Filesystem", ""]},
+    "PodSecurityContext": {
+        "fsGroupChangePolicy": ["Always", "OnRootMismatch"],
+        "seLinuxChangePolicy": ["MountOption", "Recursive"],
+        "supplementalGroupsPolicy": ["Merge", "Strict"],
+    },
+    "PodSpec": {
+        "dnsPolicy": ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None", ""],
+        "preemptionPolicy": ["Never", "PreemptLowerPriority"],
+    },
+    "SeccompProfile": {"type": PROFILE},
+    "SecurityContext": {"procMount": ["Default", "Unmasked"]},
+    "Toleration": {
+        "effect": ["NoSchedule", "PreferNoSchedule", "NoExecute", ""],
+        "operator": ["Exists", "Equal", "Lt", "Gt", ""],
+    },
+    "TopologySpreadConstraint": {
+        "nodeAffinityPolicy": NODE_POLICY,
+        "nodeTaintsPolicy": NODE_POLICY,
+        "whenUnsatisfiable": ["DoNotSchedule", "ScheduleAnyway"],
+    },
+    "VolumeMount": {
+        "mountPropagation": ["None", "HostToContainer", "Bidirectional"],
+        "recursiveReadOnly": ["Disabled", "IfPossible", "Enabled"],
+    },
 }
 
 

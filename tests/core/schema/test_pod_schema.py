@@ -85,3 +85,19 @@ def test_a_part_may_lack_what_another_layer_brings() -> None:
 
     assert check_part(part) == []
     assert [fault.path[-1] for fault in check_pod(without_nulls(part))] == ["containerPort", "name", "name"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        ({"tolerations": [{"operator": "Exist"}]}, "must be one of Exists, Equal, Lt, Gt, not 'Exist'"),
+        ({"volumes": [{"name": "v", "hostPath": {"path": "/v", "type": "Dir"}}]}, "must be one of DirectoryOrCreate,"),
+        ({"preemptionPolicy": "never"}, "must be one of Never, PreemptLowerPriority, not 'never'"),
+        ({"securityContext": {"fsGroupChangePolicy": "onRoot"}}, "must be one of Always, OnRootMismatch, not 'onRoot'"),
+    ],
+)
+def test_a_word_of_a_pod(spec: dict[str, Any], fault: str) -> None:
+    """What takes one of few words takes no other."""
+    (found,) = check_part({"spec": spec})
+
+    assert found.text.startswith(fault)
