@@ -14,6 +14,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,7 @@ class Git:
         self.folder = folder
         self._inherited = inherited
         self._running: set[subprocess.Popen[bytes]] = set()
+        self._starting = threading.Lock()  # held until a command is among the running ones, or `close` would miss it
         self._environment = {
             **_ENVIRONMENT,
             "GIT_ALLOW_PROTOCOL": os.environ.get("GIT_ALLOW_PROTOCOL", _PROTOCOLS),
@@ -82,7 +84,9 @@ class Git:
 
     def close(self) -> None:
         """End the commands that other threads still wait for."""
-        for process in tuple(self._running):
+        with self._starting:
+            running = tuple(self._running)
+        for process in running:
             _end(process)
 
     def run(
@@ -128,20 +132,21 @@ class Git:
         executable = git.Git.GIT_PYTHON_GIT_EXECUTABLE or "git"
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
         try:
-            started = git.Git(self.folder).execute(
-                [*_without_inherited(), executable, "--no-pager", *settings, *arguments],
-                istream=stdin,
-                as_process=True,
-                env={**self._environment, **(env or {})},
-                start_new_session=True,
-                pass_fds=self._inherited,
-            )
+            with self._starting:
+                started = git.Git(self.folder).execute(  # NB: it ends the process when nothing refers to it any more
+                    [*_without_inherited(), executable, "--no-pager", *settings, *arguments],
+                    istream=stdin,
+                    as_process=True,
+                    env={**self._environment, **(env or {})},
+                    start_new_session=True,
+                    pass_fds=self._inherited,
+                )
+                process = started.proc
+                if process is None:
+                    raise AssertionError("GitPython drops a process only when it ends it")
+                self._running.add(process)
         except (git.GitCommandNotFound, OSError) as error:
             raise SourceError(f"git can't be started in {self.folder}: {error}") from error
-        process = started.proc
-        if process is None:
-            raise AssertionError("GitPython drops a process only when it ends it")
-        self._running.add(process)
         try:
             yield process
         finally:
