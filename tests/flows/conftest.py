@@ -191,15 +191,14 @@ class Team:
         needs_no_cluster = not self.cluster or words[:1] in (("validate",), ("--version",))
         return [*words] if needs_no_cluster else [*words, "--cluster", str(self.cluster)]
 
-    def start(self, *words: str, output: int | IO[bytes] = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    def start(
+        self, *words: str, program: Sequence[str] = ("-m", "reconciler"), output: int | IO[bytes] = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
         """Start `reconcile` in the clone, in a session of its own, for a test that does something to it meanwhile."""
+        command = [sys.executable, *program, *self.arguments(*words)]
+        environ = {**os.environ, **self.environment, "PYTHONUNBUFFERED": "1"}
         return subprocess.Popen(
-            [sys.executable, "-m", "reconciler", *self.arguments(*words)],
-            cwd=self.folder,
-            env={**os.environ, **self.environment, "PYTHONUNBUFFERED": "1"},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+            command, cwd=self.folder, env=environ, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
 
     def run(self, *words: str, **environment: str) -> Ran:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
 JOBS = 20
 NAMES = [f"job-{i:02}" for i in range(JOBS)]
 WITH_FILES = NAMES[::2]
+SEED = 11
+DYING = Path(__file__).with_name("dying.py")
 
 
 @pytest.fixture(params=["local", pytest.param("kubernetes", marks=pytest.mark.real)])
@@ -46,17 +47,17 @@ def check_one_run_each(team: Team, number: int = 1) -> None:
     assert (len(files), sorted(owners)) == (len(WITH_FILES), [f"{name}-{number}" for name in WITH_FILES])
 
 
+def kill_passes(team: Team, steps: range, times: int, *words: str) -> None:
+    """Begin passes, one after another, and kill each before the n-th of its git commands and requests: n is seeded."""
+    for moment in random.Random(SEED).sample(steps, times):
+        process = team.start("--once", *words, program=[str(DYING), str(moment)])
+        assert process.wait(60) == -signal.SIGKILL, f"it has less than {moment} steps"
+
+
 def test_killed_at_any_moment(suspended: Team) -> None:
-    """After kill -9 at random moments the next whole pass finds what was done, and does the rest, once."""
+    """After kill -9 between two steps the next whole pass finds what was done, and does the rest, once."""
     team = suspended
-    begun = time.monotonic()
-    assert team.run("--once", "--dry-run").code == 0
-    duration = time.monotonic() - begun
-    for _ in range(6):
-        process = team.start("--once")
-        time.sleep(duration * random.uniform(0.4, 1.6))
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    kill_passes(team, range(15, 45), 4)
     ran = team.reconcile()
     assert ran.code == 0, ran.stderr
     check_one_run_each(team)
@@ -67,11 +68,7 @@ def test_killed_while_jobs_start(local_team: Team) -> None:
     team = local_team
     left = team.folder.parent / "left"
     team.commit({f"jobs/{name}.yaml": team.task(f"echo {name} >> {left}") for name in NAMES})
-    for _ in range(4):
-        process = team.start("--once")
-        time.sleep(random.uniform(0.2, 1.0))
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    kill_passes(team, range(15, 35), 2)
     ran = team.run("--once", "--wait", "finished", "--timeout", "60s")
 
     assert ran.code == 0, ran.stderr
@@ -84,11 +81,7 @@ def test_killed_while_it_replaces(suspended: Team) -> None:
     team = suspended
     team.reconcile()
     team.commit({f"jobs/{name}.yaml": suspended_task(team, name, "echo 2") for name in NAMES})
-    for moment in (0.6, 1.0, 1.4):
-        process = team.start("--once", "--allow-mass-change")
-        time.sleep(moment)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    kill_passes(team, range(15, 45), 3, "--allow-mass-change")
     ran = team.reconcile("--allow-mass-change")
     assert ran.code == 0, ran.stderr
     check_one_run_each(team, 2)
