@@ -116,6 +116,11 @@ class MarkedDocument:
         place = self._place(path)
         return str(place.value) if type(place) is ScalarEvent else None
 
+    def is_plain(self, path: FieldPath) -> bool:
+        """Tell whether a scalar stands without quotes."""
+        place = self._place(path)
+        return type(place) is ScalarEvent and bool(place.implicit[0])
+
     def _place(self, path: FieldPath) -> Any:
         place: Any = self._root
         try:

@@ -167,6 +167,9 @@ def test_a_file_of_comments_is_neither_task_nor_problem(text: str) -> None:
             "waits",
         ),
         ("envs: {A: true, B: 007, C: '1', D: 2e-5, E: 1.50}", "env-text", "envs.A", "passed as written: A, B, E;"),
+        ("envs: {A: 1_000, B: 'no'}", "env-text", "envs.A", 'A is "1_000" here and "1000" there; quote it'),
+        ("envs: {A: 1:30, B: '1:30'}", "env-text", "envs.A", 'A is "1:30" here and "90" there; quote it'),
+        ("envs: {A: x, B: no}", "env-text", "envs.B", 'B is "no" here and "False" there; quote it'),
     ],
 )
 def test_warning(text: str, code: str, field: str, message: str) -> None:

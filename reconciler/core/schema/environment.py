@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from reconciler.core.field_path import field_name
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from reconciler.core.schema.fields import Reader
 
 REFERENCE = "secrets:"
+_WORDS = {
+    word: meaning
+    for words, meaning in ((("yes", "on"), True), (("no", "off"), False))
+    for lower in words
+    for word in (lower, lower.capitalize(), lower.upper())
+}
+_UNDERSCORED = re.compile(r"[-+]?[1-9][0-9]{0,18}(?:_[0-9]{1,18}){1,4}")
+_BASE_60 = re.compile(r"[-+]?[1-9][0-9]{0,8}(?::[0-5]?[0-9]){1,4}")
+_MAYBE_SECRET = re.compile(r"key|token|secret|pass|pin|auth|cred|[^A-Za-z0-9_]", re.IGNORECASE)
 _NAMED = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 REGISTRY_LOGIN = ("SKYPILOT_DOCKER_USERNAME", "SKYPILOT_DOCKER_PASSWORD", "SKYPILOT_DOCKER_SERVER")
 
@@ -24,7 +34,8 @@ REGISTRY_LOGIN = ("SKYPILOT_DOCKER_USERNAME", "SKYPILOT_DOCKER_PASSWORD", "SKYPI
 def read_envs(reader: Reader, path: FieldPath, envs: dict[str, Any]) -> dict[str, str]:
     """Return variables and their values: the source text, so that `true`, `007` and `2e-5` stay what they are.
 
-    SkyPilot passes `True`, `7` and `2e-5`; one warning names the variables where a program would see the difference.
+    SkyPilot passes `True`, `7` and `2e-5`, and for `no` or `1:30` `False` or `90`; one warning names variables where
+    a program would see the difference, and shows it of one whose name is not that of a secret.
     All variables without a value are named at once, by one problem.
     """
     result = {name: _env(reader, (*path, name), value) for name, value in envs.items()}
@@ -33,10 +44,15 @@ def read_envs(reader: Reader, path: FieldPath, envs: dict[str, Any]) -> dict[str
         others = f", nor have {listed([*map(masked_key, empty[1:])])}" if empty[1:] else ""
         message = f'{field_name((*path, empty[0]))} has no value{others}: write one ("" is empty) or use secrets'
         reader.error((*path, empty[0]), "missing-value", message)
-    differing = [name for name, text in result.items() if _python_differs(envs[name], text)]
+    there = {
+        name: _in_python(envs[name], text) for name, text in result.items() if reader.document.is_plain((*path, name))
+    }
+    differing = [name for name, text in there.items() if text != result[name]]
     if differing:
         names = listed([*map(masked_key, differing)])
         message = f"passed as written: {names}; SkyPilot would pass what Python makes of it"
+        if tellable := next((name for name in differing if not _MAYBE_SECRET.search(name)), None):
+            message += f': {tellable} is "{result[tellable]}" here and "{there[tellable]}" there; quote it'
         reader.warning((*path, differing[0]), "env-text", message)
     return result
 
@@ -119,7 +135,17 @@ def _is_variable(reader: Reader, place: FieldPath, name: str) -> bool:
     return False
 
 
-def _python_differs(value: Any, text: str) -> bool:
-    """Tell whether PyYAML and str() make another text of it; PyYAML leaves most exponents alone."""
-    exponent = isinstance(value, float) and "e" in text.lower()
-    return isinstance(value, bool | int | float) and str(value) != text and not exponent
+def _in_python(value: Any, text: str) -> str:
+    """Return what PyYAML, which reads YAML 1.1, and str() make of a text without quotes."""
+    if isinstance(value, bool | int | float):
+        return (
+            text if isinstance(value, float) and "e" in text.lower() else str(value)
+        )  # it leaves most exponents alone
+    if text in _WORDS:
+        return str(_WORDS[text])
+    if _UNDERSCORED.fullmatch(text):
+        return str(int(text.replace("_", "")))
+    if _BASE_60.fullmatch(text):
+        sign = "-" if text.startswith("-") else ""
+        return sign + str(reduce(lambda total, part: total * 60 + int(part), text.lstrip("+-").split(":"), 0))
+    return text
