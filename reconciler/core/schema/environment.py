@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reconciler.core.field_path import field_name
 from reconciler.core.schema.fields import Shape, listed, shown
 from reconciler.core.schema.masking import masked_key
-from reconciler.core.schema.name_rules import is_variable
+from reconciler.core.schema.name_rules import OUR_VARIABLES, is_variable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,6 +127,9 @@ def _is_variable(reader: Reader, place: FieldPath, name: str) -> bool:
             "config.kubernetes.pod_config.spec"
         )
         reader.error(place, "unsupported-field", message)
+        return False
+    if name in OUR_VARIABLES:
+        reader.error(place, "reserved", f"{name} is ours, and tells our supervisor about the run: choose another name")
         return False
     if is_variable(name):
         return True

@@ -13,6 +13,21 @@ MAX_SUBDOMAIN = 253
 _MAX_IMAGE = 512
 _SHOWN = 80
 
+OUR_VARIABLES = frozenset(
+    {
+        "JOB_ATTEMPT",
+        "JOB_COMPLETION_INDEX",
+        "JOB_FILES",
+        "JOB_GRACE_SECONDS",
+        "JOB_INDEX_FAILURES",
+        "JOB_NODES",
+        "JOB_NODE_IP",
+        "JOB_NODE_NAMES",
+        "JOB_TERMINATION_LOG",
+    }
+)
+"""What the supervisor is told by; a task that set one would take its run out of our hands."""
+
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_LABEL = re.compile(_LABEL)
 _DNS_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")

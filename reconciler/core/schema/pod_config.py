@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from reconciler.core.field_path import field_name
 from reconciler.core.schema.fields import Fields, Shape, refused, shown, taken
 from reconciler.core.schema.metadata import check_metadata
-from reconciler.core.schema.name_rules import is_dns_subdomain
+from reconciler.core.schema.name_rules import OUR_VARIABLES, is_dns_subdomain
 from reconciler.core.schema.pod_schema import check_part
 from reconciler.model import MAIN_CONTAINER
 
@@ -94,6 +94,12 @@ def _check_container(reader: Reader, path: FieldPath, container: dict[str, Any])
     name = container.get("name")
     if name is not None and not (isinstance(name, str) and name in MAIN_ALIASES):
         return
+    env = container.get("env")
+    for index, variable in enumerate(env if isinstance(env, list) else ()):
+        if isinstance(variable, dict) and variable.get("name") in list(OUR_VARIABLES):
+            place = (*path, "env", index)
+            message = f"{field_name(place)}: {variable['name']} is ours, and tells our supervisor about the run"
+            reader.error(place, "reserved", f"{message}: choose another name")
     for key in ("command", "args"):  # null counts here too; a container without a name is the first one, ours
         if key in container:
             place = (*path, key)

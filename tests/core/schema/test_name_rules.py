@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.core.schema.name_rules import is_branch, is_dns_label, is_image, is_label_key, is_label_value, job_name
+from reconciler.core.pod.delivery import FOLDER_VARIABLE
+from reconciler.core.pod.supervisor import SUPERVISOR, SUPERVISOR_OF_A_RANK
+from reconciler.core.schema.name_rules import (
+    OUR_VARIABLES,
+    is_branch,
+    is_dns_label,
+    is_image,
+    is_label_key,
+    is_label_value,
+    job_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -100,3 +112,10 @@ def test_no_branch(text: str) -> None:
 def test_image_answers_at_once(text: str) -> None:
     """No text makes the pattern search for long."""
     assert is_image(text * 10) in {True, False}
+
+
+def test_all_variables_that_the_supervisor_goes_by_are_ours() -> None:
+    """The programs name them; the folder of a run's files is where there is no kubelet."""
+    programs = f"{SUPERVISOR} {SUPERVISOR_OF_A_RANK} {FOLDER_VARIABLE}"
+
+    assert set(re.findall(r"\bJOB_[A-Z_]+", programs)) == OUR_VARIABLES
