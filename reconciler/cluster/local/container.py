@@ -79,9 +79,12 @@ class Container:
         A runner that vanished (kill -9, a reboot) takes its command along: the record is complete only when that has
         ended too.
         """
-        running = _held(self.folder / "lock")  # NB: first: a record read before may be older than the lock's end
-        if not self._started():
-            return {} if not running and (self.folder / "stop").exists() else None
+        # NB: in this order. A runner that begins in between is not lost, and a record may be older than the lock's end.
+        started = self._started()
+        running = _held(self.folder / "lock")
+        if not started:
+            never = not running and (self.folder / "stop").exists() and not self._started()
+            return {} if never else None
         record: dict[str, Any] = self._read("record.json")
         if running or "exitCode" in record:
             return record
