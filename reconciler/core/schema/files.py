@@ -110,7 +110,8 @@ class Paths:
         elif text.startswith(("/", "~")):
             message = (
                 f"{field} is {name} on somebody's machine, which no commit has: commit what is no secret, and write "
-                "its path from the root of the repository on"
+                "its path from the root of the repository on; a secret file goes to a Kubernetes Secret, which a "
+                "volume of config.kubernetes.pod_config.spec mounts"
             )
         elif parts is None:
             message = f"{field} leads out of the repository: {name}; write a path from its root on"
