@@ -66,7 +66,7 @@ def test_out_of_memory_is_named_with_its_limit(cluster_team: Team) -> None:
 @pytest.mark.real
 def test_what_a_server_would_refuse_is_told_by_the_line_that_asks_for_it(cluster_team: Team) -> None:
     """Offline nobody knows all that a server checks; its dry run names the Job's field, the plan the file's."""
-    spec = "spec:\n        tolerations:\n        - {key: a, operator: Odd}\n"
+    spec = "spec:\n        tolerations:\n        - {key: a, operator: Exists, value: b}\n"
     task = f"run: x\nconfig:\n  kubernetes:\n    pod_config:\n      {spec}"
     cluster_team.commit({"jobs/odd.yaml": task})
     planned = cluster_team.run("plan", "-o", "json")
@@ -80,5 +80,5 @@ def test_what_a_server_would_refuse_is_told_by_the_line_that_asks_for_it(cluster
     )
     assert problem["field"] == "config.kubernetes.pod_config.spec.tolerations[0].operator"
     assert problem["message"].startswith(
-        "layer task: the server would refuse spec.template.spec.tolerations[0].operator: Unsupported value"
+        "layer task: the server would refuse spec.template.spec.tolerations[0].operator: Invalid value"
     )
