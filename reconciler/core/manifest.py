@@ -17,6 +17,11 @@ def objects(value: object) -> list[Manifest]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def title(manifest: Manifest) -> str:
+    """Name an object for people: `Job/default/train-1`."""
+    return f"{manifest['kind']}/{manifest['metadata'].get('namespace')}/{manifest['metadata']['name']}"
+
+
 def integer(value: object) -> int | None:
     """Return a whole number as it is, and None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None

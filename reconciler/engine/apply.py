@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from reconciler.cluster.interface import Cluster
 from reconciler.core.decide import completion, is_incomplete
 from reconciler.core.encoding import check_echo, outcome, pod_template
+from reconciler.core.manifest import title
 from reconciler.engine.owned import Owned, incomplete, objects_of
 from reconciler.errors import (
     AlreadyExists,
@@ -227,7 +228,7 @@ class _Applier:
         except AlreadyExists:
             return self._judge_existing(action, self.cluster.get(action.kind, action.name, namespace=action.namespace))
         except (Invalid, Forbidden) as error:
-            reason = f"{_name(_live(action))} goes on, its successor was refused: {error}"
+            reason = f"{title(_live(action))} goes on, its successor was refused: {error}"
             return replace(action, result=Result.FAILED, reason=reason, needs_attention=True)
         ended = self._delete(action, foreground=True)
         return replace(ended, result=None) if ended.deleted else ended
@@ -255,7 +256,7 @@ class _Applier:
             return self._create(action)
         if not late:
             return action
-        reason = f"{_name(_live(action))} is still ending: {action.name} is created by the next pass"
+        reason = f"{title(_live(action))} is still ending: {action.name} is created by the next pass"
         return replace(action, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
 
     def _delete(self, action: Action, *, foreground: bool) -> Action:
@@ -275,7 +276,7 @@ class _Applier:
                 if current is None:
                     break
                 if action.verb is not Verb.PRUNE and outcome(current):
-                    reason = f"{_name(current)} ended by itself meanwhile: the next pass decides anew"
+                    reason = f"{title(current)} ended by itself meanwhile: the next pass decides anew"
                     return replace(action, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
                 live = current
             except ClusterUnreachable:
@@ -319,7 +320,3 @@ def _live(action: Action) -> Manifest:
     if action.live is None:
         raise ValueError(f"{action.verb} {action.kind}/{action.name} has no live object")
     return action.live
-
-
-def _name(live: Manifest) -> str:
-    return f"{live['kind']}/{live['metadata'].get('namespace')}/{live['metadata']['name']}"

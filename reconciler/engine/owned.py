@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from reconciler.cluster.interface import Cluster
+from reconciler.core.manifest import title
 from reconciler.errors import AlreadyExists, Conflict, NotFound
 from reconciler.model import INCOMPLETE, OWNER_LABEL, Action, Manifest, Result, Verb
 
@@ -43,7 +44,7 @@ class Owned:
             except AlreadyExists as error:
                 if not _is_owned(self._found(manifest)["metadata"], reference["uid"]):
                     raise Conflict(
-                        f"{_title(manifest)} exists and is not this run's: {action.name} waits, suspended, until that "
+                        f"{title(manifest)} exists and is not this run's: {action.name} waits, suspended, until that "
                         "object is removed"
                     ) from error
 
@@ -57,11 +58,11 @@ class Owned:
         ours = (found.get("labels") or {}).get(OWNER_LABEL) == manifest["metadata"]["labels"][OWNER_LABEL]
         if ours and (found.get("deletionTimestamp") or found.get("ownerReferences")):
             reason = (
-                f"{_title(manifest)} of an earlier run is still being deleted: {action.name} is made when it is gone"
+                f"{title(manifest)} of an earlier run is still being deleted: {action.name} is made when it is gone"
             )
             return replace(action, verb=Verb.HOLD, result=Result.SKIPPED, reason=reason)
         whose = "belongs to no run, as after a restored backup" if ours else "is not ours"
-        reason = f"{_title(manifest)} exists and {whose}: remove that object, or rename the job"
+        reason = f"{title(manifest)} exists and {whose}: remove that object, or rename the job"
         return replace(action, verb=Verb.CONFLICT, result=Result.SKIPPED, reason=reason, needs_attention=True)
 
     def _found(self, manifest: Manifest) -> Manifest:
@@ -83,7 +84,3 @@ def incomplete(manifest: Manifest) -> Manifest:
     metadata = manifest["metadata"]
     marked = metadata | {"annotations": metadata["annotations"] | {INCOMPLETE: "true"}}
     return manifest | {"metadata": marked, "spec": manifest["spec"] | {"suspend": True}}
-
-
-def _title(manifest: Manifest) -> str:
-    return f"{manifest['kind']}/{manifest['metadata']['namespace']}/{manifest['metadata']['name']}"
