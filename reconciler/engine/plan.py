@@ -16,6 +16,7 @@ from reconciler.core.pod.delivery import RunFiles, clones_commit
 from reconciler.core.render import RunIdentity, namespace_of, priority_class_of, render_job
 from reconciler.core.repository_files import FILES_CHANGED
 from reconciler.core.status.document_text import load
+from reconciler.core.status.queue import run_id
 from reconciler.engine.declare import class_missing, locate
 from reconciler.engine.options import Options
 from reconciler.engine.read import Live, Source, resolve_files
@@ -275,19 +276,19 @@ def _runs_elsewhere(document: Document, context: str) -> bool:
 
 
 def _hold_elsewhere(name: str, document: Document, context: str) -> Action:
-    run = f"{name}-{document['run']['number']}"
+    run = run_id(document)
     reason = f"{run} is {document['state']} on {document['context']}, and this pass speaks to {context}: not looked at"
     return Action(Verb.HOLD, "Job", document["namespace"], run, name, reason)
 
 
 def _hold_unseen(name: str, document: Document | None, namespace: str, why: str) -> Action:
-    run = f"{name}-{document['run']['number']}" if document and document["run"] else name
+    run = run_id(document) if document and document["run"] else name
     reason = f"namespace {namespace} can't be looked into, so nothing is done there: {why}"
     return Action(Verb.HOLD, "Job", namespace, run, name, reason, needs_attention=True)
 
 
 def _hold_unseen_jobset(name: str, document: Document, reason: str) -> Action:
-    run = f"{name}-{document['run']['number']}"
+    run = run_id(document)
     return Action(Verb.HOLD, JOBSET, document["namespace"], run, name, reason, needs_attention=True)
 
 
@@ -317,7 +318,7 @@ def _abandoned(source: Source, live: Live, cluster: Cluster, files: Mapping[str,
     """Name the runs on record that are not over, whose file and whose Job are gone."""
     there = {run.job for run in live.runs} | files.keys() | live.unseen_jobsets.keys()
     return [
-        f"{name}-{document['run']['number']}"
+        run_id(document)
         for name, document in sorted(source.documents.items())
         if name not in there
         and is_unfinished(document, cluster.context)
